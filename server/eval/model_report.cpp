@@ -119,7 +119,8 @@ class inspection {
                 if (storage::find_block_size(tensor.type)->name != type.name) continue;
                 report_.problems.push_back(path() + ": " + std::to_string(type.tensors) +
                                            " tensors have type " + type.name +
-                                           ", which is not supported; the first is " + name);
+                                           ", which is not supported; the first is " + name +
+                                           "; supported are " + engine::readable_gguf_types());
                 return;
             }
         }

@@ -6,10 +6,13 @@
 
 #include "engine/model/capacity.hpp"
 #include "engine/model/config/model_config.hpp"
+#include "engine/model/weights/weights.hpp"
 #include "engine/recipe/calibration.hpp"
+#include "engine/text/gguf/tokenizer_kind.hpp"
 #include "engine/text/template/chat_template.hpp"
 #include "engine/text/template/template_probe.hpp"
 #include "server/models/memory_plan.hpp"
+#include "storage/files/gguf.hpp"
 #include "storage/pool/kv_recipe.hpp"
 
 namespace semantic::server {
@@ -46,6 +49,24 @@ void describe_chat(engine::model_info& info, const engine::chat_template& chat) 
     info.chat_abilities = engine::abilities_of(chat);
 }
 
+/// Why a GGUF file whose configuration is read will not load all the same: the first tensor or the
+/// kind of tokenizer that is not read; empty: as far as its header tells, it will.
+std::string unread_in_gguf(const std::string& path, const engine::model_config& model,
+                           const config& settings) {
+    if (!storage::is_gguf_path(path)) return {};
+    const auto form = engine::find_weight_form(settings.weights);
+    if (const auto weights =
+            engine::model_weights::check(path, model, form.value_or(engine::weight_form::native));
+        !weights)
+        return weights.error().what;
+    const auto parts = storage::open_gguf(path);
+    if (!parts) return parts.error().what;
+    const bool is_auto = settings.tokenizer_pre == "auto";
+    const auto words = engine::kind_of_gguf_tokenizer(parts->front().view(),
+                                                      is_auto ? "" : settings.tokenizer_pre);
+    return words ? std::string() : path + ": " + words.error().what;
+}
+
 }  // namespace
 
 model_facts read_facts(const registered_model& model, const config& settings,
@@ -56,6 +77,8 @@ model_facts read_facts(const registered_model& model, const config& settings,
     if (!facts.fault.empty() || model.path.empty()) return facts;
     const auto read = engine::model_config::load(model.path);
     if (!read) return {read.error().what, {}};
+    if (std::string why = unread_in_gguf(model.path, *read, settings); !why.empty())
+        return {std::move(why), {}};
     const bool is_auto = settings.chat_template == "auto";
     auto chat = engine::chat_template::load(model.path, is_auto ? "" : settings.chat_template);
     if (!chat) return {chat.error().what, {}};

@@ -5,6 +5,8 @@
 #include <gtest/gtest.h>
 
 #include <filesystem>
+#include <set>
+#include <sstream>
 #include <string>
 #include <vector>
 
@@ -141,7 +143,8 @@ TEST_F(inspect_test, tells_every_reason_why_a_gguf_will_not_load) {
     EXPECT_EQ(is.at("model"), "odd");
     EXPECT_TRUE(is.at("geometry").is_null());
     EXPECT_TRUE(has_problem(is, {"general.architecture", "mamba"})) << json::serialize(is);
-    EXPECT_TRUE(has_problem(is, {"2 tensors", "IQ2_XXS", "blk.0.attn_k.weight"}))
+    EXPECT_TRUE(has_problem(
+        is, {"2 tensors", "IQ2_XXS", "blk.0.attn_k.weight", "supported are F32, F16, BF16, Q4_0"}))
         << json::serialize(is);
     EXPECT_TRUE(has_problem(is, {"tokenizer.ggml.model"})) << json::serialize(is);
     const json::array& types = is.at("types").as_array();
@@ -149,6 +152,58 @@ TEST_F(inspect_test, tells_every_reason_why_a_gguf_will_not_load) {
     EXPECT_EQ(types[0].at("type"), "IQ2_XXS");
     EXPECT_FALSE(types[0].at("supported").as_bool());
     EXPECT_TRUE(types[1].at("supported").as_bool());
+}
+
+/// The names in the columns of the guide's table of families, one set a column.
+std::vector<std::set<std::string>> families_of_the_guide() {
+    std::istringstream guide(read(std::string(SEMANTIC_SOURCE_DIR) + "/etc/guide/models.md"));
+    std::vector<std::set<std::string>> columns;
+    bool is_table = false;
+    for (std::string line; std::getline(guide, line);) {
+        if (line.starts_with("| family |")) is_table = true;
+        if (is_table && !line.starts_with("|")) break;
+        if (!is_table) continue;
+        std::size_t column = 0;
+        for (std::size_t at = 1; at < line.size(); ++at) {
+            if (line[at] == '|') ++column;
+            if (line[at] != '`') continue;
+            const std::size_t end = line.find('`', at + 1);
+            columns.resize(std::max(columns.size(), column + 1));
+            columns[column].insert(line.substr(at + 1, end - at - 1));
+            at = end;
+        }
+    }
+    return columns;
+}
+
+/// "a, b" behind "supported are ".
+std::set<std::string> supported_in(const json::object& report) {
+    const std::string mark = "supported are ";
+    std::set<std::string> names;
+    for (const json::value& problem : report.at("problems").as_array()) {
+        const std::string text(problem.as_string());
+        const std::size_t at = text.find(mark);
+        if (at == text.npos || !names.empty()) continue;
+        std::istringstream list(text.substr(at + mark.size()));
+        for (std::string name; std::getline(list >> std::ws, name, ',');) names.insert(name);
+    }
+    return names;
+}
+
+TEST_F(inspect_test, the_guide_names_every_family_that_loads_and_no_other) {
+    fs::create_directories(path("odd"));
+    write(path("odd/config.json"), R"({"model_type": "odd"})");
+    tests::gguf_writer file;
+    file.pair("general.architecture", "odd");
+    write(path("odd.gguf"), file.bytes());
+    const auto columns = families_of_the_guide();
+    ASSERT_EQ(columns.size(), 3u);
+    // The header names the two keys themselves.
+    auto types = columns[1], architectures = columns[2];
+    for (const char* key : {"model_type", "config.json"}) EXPECT_EQ(types.erase(key), 1u);
+    EXPECT_EQ(architectures.erase("general.architecture"), 1u);
+    EXPECT_EQ(types, supported_in(report("--model " + path("odd"), 1)));
+    EXPECT_EQ(architectures, supported_in(report("--model " + path("odd.gguf"), 1)));
 }
 
 TEST_F(inspect_test, tells_a_damaged_file_once) {

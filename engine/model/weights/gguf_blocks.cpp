@@ -244,6 +244,15 @@ bool can_dequantize(gguf_type type) noexcept {
     return is_float(type) || find_block_decoder(type) != nullptr;
 }
 
+std::string readable_gguf_types() {
+    std::string names;
+    for (const gguf_type each : {gguf_type::f32, gguf_type::f16, gguf_type::bf16})
+        names.append(names.empty() ? "" : ", ").append(storage::find_block_size(each)->name);
+    for (const decoder_row& row : decoders)
+        names.append(", ").append(storage::find_block_size(row.type)->name);
+    return names;
+}
+
 void dequantize(gguf_type type, std::span<const std::byte> blocks, std::span<float> out) {
     ASSERT(can_dequantize(type));
     if (is_float(type)) return widen(type, blocks, out);

@@ -11,6 +11,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <string>
 
 #include "storage/files/gguf.hpp"
 
@@ -32,6 +33,8 @@ const block_decoder* find_block_decoder(storage::gguf_type type) noexcept;
 
 /// Whether dequantize() reads the type: floats of 32 and 16 bits, and those with a decoder.
 bool can_dequantize(storage::gguf_type type) noexcept;
+/// The types that dequantize() reads: "F32, F16, BF16, Q4_0, ...".
+std::string readable_gguf_types();
 /// `blocks` are whole blocks of `out.size()` elements in all. Requires: can_dequantize(type).
 void dequantize(storage::gguf_type type, std::span<const std::byte> blocks, std::span<float> out);
 

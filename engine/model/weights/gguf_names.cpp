@@ -166,8 +166,7 @@ result<std::vector<stored_tensor>> published_tensors(const storage::gguf_view& v
             stored.blocks = tensor.type;
         } else {
             return bad(std::string(" has type ") + storage::find_block_size(tensor.type)->name +
-                       ": supported are F32, F16, BF16, Q8_0, Q4_0, Q4_1, Q5_0, Q5_1, Q2_K, Q3_K, "
-                       "Q4_K, Q5_K, Q6_K, IQ4_NL, IQ4_XS and MXFP4");
+                       ": supported are " + readable_gguf_types());
         }
         stored.shape = tensor.shape;
         stored.bytes = tensor.bytes;

@@ -11,6 +11,7 @@
 
 #include "engine/text/gguf/gguf_fields.hpp"
 #include "engine/text/gguf/gguf_pipelines.hpp"
+#include "engine/text/gguf/tokenizer_kind.hpp"
 #include "engine/text/tokenizer/tokenizer_state.hpp"
 #include "engine/text/tokenizer/utf8.hpp"
 
@@ -24,8 +25,6 @@ using storage::result;
 
 namespace {
 
-constexpr std::string_view model_key = "tokenizer.ggml.model";
-constexpr std::string_view pre_key = "tokenizer.ggml.pre";
 constexpr std::string_view tokens_key = "tokenizer.ggml.tokens";
 constexpr std::string_view types_key = "tokenizer.ggml.token_type";
 constexpr std::string_view scores_key = "tokenizer.ggml.scores";
@@ -94,8 +93,6 @@ class tokenizer::impl::gguf_reading {
   private:
     result<void> byte_level();
     result<void> sentence_piece(bool has_merges);
-    result<void> refuse_what_changes_ids() const;
-    result<void> find_pipeline();
     result<void> read_types();
     result<void> read_tokens();
     result<void> take_token(std::size_t id, std::string spelling);
@@ -128,21 +125,13 @@ class tokenizer::impl::gguf_reading {
 };
 
 result<void> tokenizer::impl::gguf_reading::whole() {
-    const auto model = gguf_fields::text(metadata_, model_key);
-    if (!model) return model.error();
-    if (model->empty())
-        return failure{errc::incompatible,
-                       std::string(model_key) + " is missing: the file has no tokenizer"};
-    if (auto refused = refuse_what_changes_ids(); !refused) return refused;
-    if (*model == "gpt2") return byte_level();
-    if (*model == "llama") return sentence_piece(false);
-    if (*model == "gemma4") return sentence_piece(true);
-    return failure{errc::incompatible, std::string(model_key) + " '" + std::string(*model) +
-                                           "' is not supported (supported: gpt2, llama, gemma4)"};
+    const auto kind = kind_of_gguf_tokenizer(metadata_, pre_);
+    if (!kind) return kind.error();
+    pipeline_ = kind->pipeline;
+    return pipeline_ != nullptr ? byte_level() : sentence_piece(kind->model == "gemma4");
 }
 
 result<void> tokenizer::impl::gguf_reading::byte_level() {
-    if (auto found = find_pipeline(); !found) return found;
     const boost::json::value pipeline = {{"normalizer", pipeline_->normalizer()},
                                          {"pre_tokenizer", pipeline_->pre_tokenizer()},
                                          {"decoder", {{"type", "ByteLevel"}}}};
@@ -158,11 +147,6 @@ result<void> tokenizer::impl::gguf_reading::sentence_piece(bool has_merges) {
     // What llama.cpp takes for the keys that a file leaves out.
     const std::int64_t unknown_id = has_merges ? 3 : 0, bos_id = has_merges ? 2 : 1,
                        eos_id = has_merges ? 1 : 2;
-    if (!pre_.empty())
-        return failure{errc::bad_value, "the pre-tokenizer '" + std::string(pre_) +
-                                            "' is for files of " + std::string(model_key) +
-                                            " gpt2, and this one has " +
-                                            (has_merges ? "gemma4" : "llama")};
     const auto prefixed = gguf_fields::flag(metadata_, "tokenizer.ggml.add_space_prefix");
     if (!prefixed) return prefixed.error();
     if (auto read = into_.read_pipeline(sentence_piece_pipeline(prefixed->value_or(!has_merges)));
@@ -184,37 +168,6 @@ result<void> tokenizer::impl::gguf_reading::sentence_piece(bool has_merges) {
         if (auto made = merge_by_scores(); !made) return made;
     }
     return read_ends(true, bos_id, eos_id);
-}
-
-result<void> tokenizer::impl::gguf_reading::refuse_what_changes_ids() const {
-    for (const std::string_view key :
-         {"tokenizer.ggml.remove_extra_whitespaces", "tokenizer.ggml.add_sep_token"}) {
-        const auto wanted = gguf_fields::flag(metadata_, key);
-        if (!wanted) return wanted.error();
-        if (wanted->value_or(false))
-            return failure{errc::incompatible, std::string(key) + " is not supported"};
-    }
-    constexpr std::string_view map_key = "tokenizer.ggml.precompiled_charsmap";
-    const auto map = gguf_fields::numbers(metadata_, map_key);
-    if (!map) return map.error();
-    if (*map != nullptr && (*map)->count > 0)
-        return failure{errc::incompatible, std::string(map_key) + " is not supported"};
-    return {};
-}
-
-result<void> tokenizer::impl::gguf_reading::find_pipeline() {
-    const auto said = gguf_fields::text(metadata_, pre_key);
-    if (!said) return said.error();
-    pipeline_ = find_gguf_pipeline(pre_.empty() ? *said : pre_);
-    if (pipeline_ != nullptr) return {};
-    if (!pre_.empty())
-        return failure{errc::bad_value, "there is no pre-tokenizer '" + std::string(pre_) +
-                                            "' (there are: " + gguf_pipeline_names() + ")"};
-    const std::string what =
-        said->empty() ? " is missing" : " '" + std::string(*said) + "' is not known";
-    return failure{errc::incompatible,
-                   std::string(pre_key) + what +
-                       "; --tokenizer-pre can name one of: " + gguf_pipeline_names()};
 }
 
 result<void> tokenizer::impl::gguf_reading::read_types() {

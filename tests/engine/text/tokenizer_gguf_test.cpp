@@ -6,6 +6,7 @@
 #include <map>
 #include <sstream>
 
+#include "engine/text/gguf/tokenizer_kind.hpp"
 #include "engine/text/tokenizer/tokenizer.hpp"
 #include "storage/files/gguf.hpp"
 #include "tests/engine/text/golden_files.hpp"
@@ -338,6 +339,24 @@ TEST(tokenizer_gguf, gemma4_merges_pieces_by_its_merges_and_not_by_scores) {
         add_scores(out, {0, 0, 0, 0, -3, -3, -3, -1, 0, 0});
     });
     expect_error(tokenizer_of(scored.file()), errc::corrupt, "tokenizer.ggml.merges is missing");
+}
+
+TEST(tokenizer_gguf, a_kind_that_is_not_read_is_told_without_reading_the_vocabulary) {
+    const auto kind_of = [](const gguf_writer& file, std::string_view pre = {}) {
+        const std::string bytes = file.bytes();
+        const auto checked = kind_of_gguf_tokenizer(view_of(bytes), pre);
+        return checked ? std::string() : checked.error().what;
+    };
+    small_file file;
+    file.left_out = "tokens";  // what from_gguf() would miss
+    EXPECT_EQ(kind_of(file.file()), "");
+    EXPECT_NE(kind_of(file.file(), "vicuna"), "");
+    file.pre = "falcon";
+    EXPECT_EQ(kind_of(file.file()), tokenizer_of(file.file()).error().what);
+    EXPECT_EQ(kind_of(small_gemma4().file()), "");
+    EXPECT_NE(kind_of(small_gemma4().file(), "gpt-2"), "");
+    file.model = "rwkv";
+    EXPECT_EQ(kind_of(file.file()), tokenizer_of(file.file()).error().what);
 }
 
 TEST(tokenizer_gguf, a_model_that_is_not_read_is_refused_with_those_that_are) {
