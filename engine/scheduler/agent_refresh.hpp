@@ -6,7 +6,7 @@
 #include <functional>
 
 #include "engine/scheduler/agent_claims.hpp"
-#include "engine/scheduler/batch/job.hpp"
+#include "engine/scheduler/queue/job.hpp"
 #include "storage/agents/agent_cache_store.hpp"
 
 namespace semantic::storage {

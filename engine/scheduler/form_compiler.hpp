@@ -18,7 +18,7 @@
 #include <vector>
 
 #include "engine/grammar/forms/answer_grammar.hpp"
-#include "engine/scheduler/batch/job.hpp"
+#include "engine/scheduler/queue/job.hpp"
 
 namespace semantic::engine {
 

@@ -156,7 +156,8 @@ struct scheduler::impl {
                    },
                    [this] { return transient_holds.load() > 0; },
                    [this](const job_ptr& work) { restore(work); },
-                   [this] { return inbound.load() > 0; }}) {
+                   [this] { return inbound.load() > 0; },
+                   [this](const job_ptr& work, queued place) { tell_wait(work, place); }}) {
         arena.run([this] { build(); });
         frames.budget().listen(frames, [this] { step->try_put(wake{}); });
         gate = std::make_shared<save_gate>([this](const job_ptr& work, finished last) {
@@ -188,6 +189,7 @@ struct scheduler::impl {
     void close(const job& work);
     queued place_in_queue() const { return waits.place_behind(open, options.batch.max_batch); }
     void show_wait();
+    void tell_wait(const job_ptr& work, queued place);
     void end_all(std::chrono::steady_clock::time_point deadline);
     bool post(const storage::agent_id& agent, std::function<void()> job);
     void arrive(const job_ptr& work);
@@ -261,6 +263,10 @@ void scheduler::impl::make_stage() {
         },
         [this](const job_ptr& work, generation_event last) {
             std::get<1>(resolve->output_ports()).try_put({{work, std::move(last)}});
+        },
+        [this](const job_ptr& work, int before) {
+            if (!std::exchange(work->told_to_wait, true))
+                tell_wait(work, {before + 1, std::chrono::seconds(0)});
         },
         [this] { take_hold(); }, [this] { release_hold(); }});
 }
@@ -353,7 +359,7 @@ void scheduler::impl::deliver(const emission& message) {
     // Before its client can know: what it sends next must find the place and the agent free.
     if (last) {
         message.work->pins.clear();
-        if (message.work->files) release_files(*message.work);
+        release_files(*message.work);
         close(*message.work);
     }
     message.work->sink->on_event(message.event);
@@ -366,8 +372,10 @@ void scheduler::impl::deliver(const emission& message) {
 
 // Files that no other request keeps are deleted, on the agent's strand.
 void scheduler::impl::release_files(job& work) {
-    auto files = std::exchange(work.files, nullptr);
-    if (!files->release_shared()) (void)post(work.prompt->agent, [files = std::move(files)] {});
+    auto all = std::exchange(work.outdated_files, {});
+    if (work.files) all.push_back(std::exchange(work.files, nullptr));
+    std::erase_if(all, [](const auto& files) { return files->release_shared(); });
+    if (!all.empty()) (void)post(work.prompt->agent, [all = std::move(all)] {});
 }
 
 void scheduler::impl::close(const job& work) {
@@ -381,6 +389,15 @@ void scheduler::impl::close(const job& work) {
 void scheduler::impl::show_wait() {
     auto estimate = std::chrono::milliseconds(place_in_queue().estimate);
     probe.wait_estimate_ms.store(estimate.count(), std::memory_order_relaxed);
+}
+
+/// Where no estimate is given, those before it take as long as requests did so far.
+void scheduler::impl::tell_wait(const job_ptr& work, queued place) {
+    if (place.estimate.count() == 0) {
+        std::lock_guard lock(jobs_mutex);
+        place.estimate = waits.whole_seconds(place.ahead, options.batch.max_batch);
+    }
+    emit->try_put({{work, place}});
 }
 
 /// Refuses what comes, blocks until nothing is open; what is at `deadline` is cancelled. A request
@@ -503,6 +520,7 @@ request_id scheduler::submit(generation_request request, std::shared_ptr<generat
         else {
             if (impl_->open >= static_cast<std::size_t>(impl_->options.batch.max_batch))
                 waits = impl_->place_in_queue();
+            work->told_to_wait = waits.has_value();
             impl_->jobs.emplace(work->id, work);
             ++impl_->open;
             impl_->show_wait();

@@ -24,7 +24,7 @@
 #include "engine/model/compute_arena.hpp"
 #include "engine/prompt/resolve.hpp"
 #include "engine/scheduler/batch/batch.hpp"
-#include "engine/scheduler/batch/job.hpp"
+#include "engine/scheduler/queue/job.hpp"
 #include "engine/types/held_elsewhere.hpp"
 
 namespace semantic::storage {

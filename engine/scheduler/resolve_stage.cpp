@@ -15,6 +15,7 @@ bool resolve_stage::arrive(const job_ptr& work) {
     const auto& agent = work->request.agent;
     const auto busy = agent ? queues_.find(*agent) : queues_.end();
     if (busy == queues_.end()) return begin(work);
+    around_.tell_wait(work, static_cast<int>(busy->second.size()));
     busy->second.push_back(work);
     return false;
 }

@@ -9,8 +9,8 @@
 
 #include "engine/grammar/forms/answer_grammar.hpp"
 #include "engine/prompt/resolve.hpp"
-#include "engine/scheduler/batch/job.hpp"
 #include "engine/scheduler/form_compiler.hpp"
+#include "engine/scheduler/queue/job.hpp"
 #include "storage/agents/agent_cache_store.hpp"
 
 namespace semantic::engine {
@@ -25,6 +25,8 @@ class resolve_stage {
         std::function<void(const job_ptr&)> compile;
         std::function<void(const job_ptr&)> pass_on;  // a request that is resolved
         std::function<void(const job_ptr&, generation_event)> end;
+        /// The request waits for so many others of its agent.
+        std::function<void(const job_ptr&, int before)> tell_wait;
         /// No answer ends for want of blocks from take_hold() until release_hold() or pass_on().
         std::function<void()> take_hold, release_hold;
     };

@@ -11,7 +11,7 @@
 #include <mutex>
 #include <thread>
 
-#include "engine/scheduler/batch/job.hpp"
+#include "engine/scheduler/queue/job.hpp"
 
 namespace semantic::engine {
 

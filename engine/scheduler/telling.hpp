@@ -4,7 +4,7 @@
 
 #include <chrono>
 
-#include "engine/scheduler/batch/job.hpp"
+#include "engine/scheduler/queue/job.hpp"
 #include "engine/types/probe.hpp"
 #include "storage/agents/agent_cache_store.hpp"
 

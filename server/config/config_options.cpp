@@ -90,7 +90,7 @@ const std::array options{
     config_option{"request-timeout-s",
                   "Network",
                   "S",
-                  "longest time one answer may take, in seconds",
+                  "longest time one answer may take once it begins, in seconds",
                   {},
                   false,
                   set_duration<&config::request_timeout, 1, million>,

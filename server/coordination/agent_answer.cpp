@@ -38,7 +38,7 @@ std::shared_ptr<token_stream> client_streams::make(const session_client& of) {
 agent_answer::agent_answer(const session_client& of, client_streams& streams,
                            engine::generation_request wanted)
     : of_(of),
-      deadline_(wanted.deadline.value() + of.with.limits.engine_lateness),
+      time_(wanted.deadline.value(), of.with.limits.engine_lateness),
       parser_(engine::make_output_parser(
           of.engine->info().answers, engine::offered_tools(std::vector<engine::tool_definition>()),
           {.thinks = wanted.thinking.enabled.value_or(true), .shows_progress = false})),
@@ -49,11 +49,11 @@ agent_answer::agent_answer(const session_client& of, client_streams& streams,
 net::awaitable<protocol::result<heard_answer>> agent_answer::hear(text_listener listener) {
     auto last_sign = clock::now();
     while (!ended_ && !failure_) {
-        const auto until = std::min(last_sign + of_.link.ping_every(), deadline_);
+        const auto until = std::min(last_sign + of_.link.ping_every(), time_.until());
         auto batch = co_await events_->next(until);
         if (of_.link.is_gone()) co_return fail(errc::cancelled, "the client left");
         for (const engine::generation_event& event : batch) take(event);
-        if (batch.empty() && clock::now() >= deadline_)
+        if (batch.empty() && clock::now() >= time_.until())
             co_return fail(errc::timeout, "the answer took longer than the server allows");
         const bool is_due = !fresh_.empty() || batch.empty();
         if (failure_ || !listener || !is_due) continue;
@@ -75,6 +75,7 @@ void agent_answer::feed(const std::vector<engine::answer_piece>& pieces) {
 }
 
 void agent_answer::take(const engine::generation_event& event) {
+    time_.take(event);
     if (const auto* admitted = std::get_if<engine::admitted>(&event)) {
         heard_.usage = admitted->usage;
     } else if (const auto* token = std::get_if<engine::token_text>(&event)) {

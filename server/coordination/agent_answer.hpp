@@ -17,6 +17,7 @@
 #include "engine/text/output/output_parser.hpp"
 #include "engine/types/generation.hpp"
 #include "protocol/wire/errc.hpp"
+#include "server/engines/answer_clock.hpp"
 #include "server/engines/engine_slot.hpp"
 #include "server/http/client_link.hpp"
 #include "server/http/services.hpp"
@@ -92,7 +93,7 @@ class agent_answer {
     void feed(const std::vector<engine::answer_piece>& pieces);
 
     const session_client& of_;
-    std::chrono::steady_clock::time_point deadline_;
+    answer_clock time_;
     std::unique_ptr<engine::output_parser> parser_;
     std::shared_ptr<token_stream> events_;
     std::shared_ptr<told_of_end> end_;

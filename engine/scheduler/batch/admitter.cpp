@@ -14,7 +14,8 @@ std::size_t frames_for(const job& work, const storage::kv_layout& layout,
 
 admitter::admitter(const storage::block_pool& pool, storage::agent_cache_store& store,
                    const chunk_policy& chunks, int places, wait_queue& waiting,
-                   sequence_set& sequences, open_choices& choices, starter& starts)
+                   sequence_set& sequences, open_choices& choices, starter& starts,
+                   head_sharing& heads)
     : pool_(pool),
       layout_(pool.layout()),
       store_(store),
@@ -23,10 +24,12 @@ admitter::admitter(const storage::block_pool& pool, storage::agent_cache_store& 
       waiting_(waiting),
       sequences_(sequences),
       choices_(choices),
-      starts_(starts) {}
+      starts_(starts),
+      heads_(heads) {}
 
 void admitter::admit(bool transient_holds) {
     for (;;) {
+        heads_.plan();  // who began last may read what others would
         switch (next_candidate(load(transient_holds))) {
             case candidate::none:
                 pool_.budget().wait(pool_, 0);
@@ -35,7 +38,7 @@ void admitter::admit(bool transient_holds) {
                 if (!resume_oldest(transient_holds)) return;
                 break;
             case candidate::waiting:
-                if (!admit_first(transient_holds)) return;
+                if (!admit_next(transient_holds)) return;
                 break;
         }
     }
@@ -46,7 +49,7 @@ batch_load admitter::load(bool transient_holds) const {
             sequences_.running().size(),
             starts_.restoring().size(),
             sequences_.preempted().size(),
-            waiting_.size(),
+            waiting_.size() - heads_.planned().jobs.size(),
             transient_holds,
             pool_.budget().others_are_busy(pool_)};
 }
@@ -55,19 +58,22 @@ batch_load admitter::load(bool transient_holds) const {
 bool admitter::resume_oldest(bool transient_holds) {
     sequence& oldest = sequences_.oldest_preempted();
     const room wanted{candidate::preempted, frames_for_sequence(layout_, chunks_, oldest.view()),
-                      &oldest.work().prompt->agent};
+                      &oldest.work().prompt->agent, nullptr};
     if (!make_room(wanted, transient_holds)) return false;
+    heads_.look_again(oldest);
     sequences_.resume(oldest);
     return true;
 }
 
-bool admitter::admit_first(bool transient_holds) {
-    job_ptr work = waiting_.front();
+bool admitter::admit_next(bool transient_holds) {
+    const job_ptr work =
+        waiting_.find_next([&](const job& each) { return !heads_.planned().waits(each); });
+    heads_.look_again(*work);
     const auto& source = work->prompt->source;
     const room wanted{candidate::waiting, frames_for(*work, layout_, chunks_),
-                      source ? &source->id : nullptr};
+                      source ? &source->id : nullptr, work.get()};
     if (!make_room(wanted, transient_holds)) return false;
-    waiting_.pop_front();
+    waiting_.take(work);
     starts_.begin(work);
     return true;
 }
@@ -75,7 +81,6 @@ bool admitter::admit_first(bool transient_holds) {
 // Requests that wait release blocks where need be, the candidate apart.
 bool admitter::make_room(const room& wanted, bool transient_holds) {
     const std::size_t need = frames_to_free(wanted.of, frames_promised(), wanted.frames, layout_);
-    const std::size_t others = wanted.of == candidate::waiting ? 1 : 0;
     for (bool released = false, in_line = false;;) {
         batch_load now = load(transient_holds);
         // Who stands in front begins first, even where nothing of it runs yet.
@@ -92,7 +97,7 @@ bool admitter::make_room(const room& wanted, bool transient_holds) {
                 in_line = true;
                 break;
             case admission::release_waiting:
-                released = !release_waiting_blocks(others);
+                released = !release_waiting_blocks(wanted.work);
         }
     }
 }
@@ -100,7 +105,7 @@ bool admitter::make_room(const room& wanted, bool transient_holds) {
 // While other models are at work and nothing of this one is, what the first in the queue would go
 // on from is in their way: nobody else could ever take it. Returns: false.
 bool admitter::wait_for_others(const batch_load& now) {
-    if (now.is_idle() && now.others_busy) release_waiting_blocks(0);
+    if (now.is_idle() && now.others_busy) release_waiting_blocks();
     return false;
 }
 
@@ -121,9 +126,9 @@ std::size_t admitter::frames_promised() const {
 
 // First blocks that are in files, and when there are no more of these, blocks that may have to be
 // computed again.
-bool admitter::release_waiting_blocks(std::size_t from) {
-    if (waiting_.release_saved_blocks(from)) return true;
-    const bool any = waiting_.release_blocks(from);
+bool admitter::release_waiting_blocks(const job* spared) {
+    if (waiting_.release_saved_blocks(spared)) return true;
+    const bool any = waiting_.release_blocks(spared);
     return choices_.release_blocks() || any;
 }
 

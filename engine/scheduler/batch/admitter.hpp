@@ -5,11 +5,12 @@
 
 #include <cstddef>
 
+#include "engine/scheduler/batch/head_sharing.hpp"
 #include "engine/scheduler/batch/open_choices.hpp"
 #include "engine/scheduler/batch/sequence_set.hpp"
 #include "engine/scheduler/batch/starter.hpp"
-#include "engine/scheduler/batch/wait_queue.hpp"
 #include "engine/scheduler/policy/admission.hpp"
+#include "engine/scheduler/queue/wait_queue.hpp"
 #include "storage/agents/agent_cache_store.hpp"
 
 namespace semantic::engine {
@@ -19,15 +20,15 @@ class admitter {
     /// `places`: of the batch.
     admitter(const storage::block_pool& pool, storage::agent_cache_store& store,
              const chunk_policy& chunks, int places, wait_queue& waiting, sequence_set& sequences,
-             open_choices& choices, starter& starts);
+             open_choices& choices, starter& starts, head_sharing& heads);
 
     /// Lets begin what has a place and fits. `transient_holds`: see batch_load.
     void admit(bool transient_holds);
     batch_load load(bool transient_holds) const;
     /// Requests hold the blocks that they will start from while they wait, and so do choices.
-    /// Requests from the `from`-th on release such blocks, and so do all choices. Returns: whether
-    /// any did.
-    bool release_waiting_blocks(std::size_t from = 0);
+    /// Requests but `spared`, which may be null, release such blocks, and so do all choices.
+    /// Returns: whether any did.
+    bool release_waiting_blocks(const job* spared = nullptr);
 
   private:
     /// Frames for a candidate, beside the memory of the agent that it continues, if any.
@@ -35,9 +36,10 @@ class admitter {
         candidate of;
         std::size_t frames;
         const storage::agent_id* keep;
+        const job* work;  // null: a preempted sequence
     };
     bool resume_oldest(bool transient_holds);
-    bool admit_first(bool transient_holds);
+    bool admit_next(bool transient_holds);
     /// Returns: whether the candidate begins.
     bool make_room(const room& wanted, bool transient_holds);
     bool wait_for_others(const batch_load& now);
@@ -53,6 +55,7 @@ class admitter {
     sequence_set& sequences_;
     open_choices& choices_;
     starter& starts_;
+    head_sharing& heads_;
 };
 
 }  // namespace semantic::engine

@@ -1,6 +1,8 @@
 #include "engine/scheduler/batch/batch.hpp"
 
+#include <cmath>
 #include <thread>
+#include <utility>
 
 namespace semantic::engine {
 
@@ -49,8 +51,9 @@ batch::batch(transformer& model, const tokenizer& words, storage::block_pool& po
       delivery_(pool, store, options_.early_save_tokens, sequences_, open_choices_, outputs_,
                 probe),
       starter_(words, pool, store, options_.answers, sequences_, delivery_, outputs_, probe),
+      heads_(store, sequences_, waiting_, starter_, delivery_),
       admitter_(pool, store, options_.chunks, options_.max_batch, waiting_, sequences_,
-                open_choices_, starter_),
+                open_choices_, starter_, heads_),
       rows_(pool, store, options_.chunks),
       model_(model, options_.max_batch + 1, options_.vocabulary, probe) {}
 
@@ -59,6 +62,7 @@ void batch::add(job_ptr work) {
         outputs_.commit({std::move(work), std::move(*refused)});
         return;
     }
+    work->marks = prompt_marks(work->prompt->tokens);
     waiting_.push(std::move(work));
 }
 
@@ -86,12 +90,15 @@ bool batch::step() {
     const bool transient_holds = outputs_.transient_holds();
     const bool others_busy = pool_.budget().others_are_busy(pool_);  // likewise
     end_stopped();
+    heads_.look_again();
+    heads_.plan();
     begin_choices();
     if (sequences_.running().empty() && starter_.restoring().empty())
         pool_.budget().end_turn(pool_);  // a turn is one answer's, not a queue's
     admitter_.admit(transient_holds);
+    tell_waiting();
     if (sequences_.running().empty()) return false;
-    const std::vector<step_row> rows = rows_.choose(sequences_, model_.cost());
+    const std::vector<step_row> rows = rows_.choose(sequences_, heads_.planned(), model_.cost());
     if (rows.empty()) {
         // Dirty agents become evictable when their save ends, which wakes the step node again. One
         // that is not being saved stays dirty: of a running one only the full blocks may be on
@@ -106,6 +113,23 @@ bool batch::step() {
     sequences_.remove_ended();
     begin_choices();
     return has_work();
+}
+
+// A request that does not begin in the first step that sees it hears that it waits, and for how
+// long about: until what it shares with the prompt that is being read is there, or until those
+// before it have had their turn.
+void batch::tell_waiting() {
+    for (const job_ptr& work : waiting_.jobs()) {
+        if (std::exchange(work->told_to_wait, true)) continue;
+        const auto head = heads_.planned().find(*work);
+        if (!head) {
+            outputs_.tell_wait(work, {waiting_.count_before(*work), std::chrono::seconds(0)});
+            continue;
+        }
+        const double each = model_.cost().prefill_seconds(head->position).value_or(0.0);
+        const double about = std::ceil(each * (head->end - head->position));
+        outputs_.tell_wait(work, {1, std::chrono::seconds(static_cast<std::int64_t>(about))});
+    }
 }
 
 // Before the step runs: who ends with it is still there, and who decodes is not decided anew.
@@ -127,8 +151,8 @@ void batch::publish_step(step_run composed, std::chrono::steady_clock::duration 
 void batch::end_stopped() {
     // An early start may have half of its prefix: the request ends when the prefix has come.
     if (sequences_.early() && sequences_.early()->wants_to_stop()) starter_.revoke_early();
-    for (auto& [work, why] : waiting_.take_stopped())
-        outputs_.commit({std::move(work), finished{why, {}, 0, false}});
+    for (job_ptr& work : waiting_.take_cancelled())
+        outputs_.commit({std::move(work), finished{stop_reason::cancelled, {}, 0, false}});
     std::vector<std::pair<job_ptr, stop_reason>> stopping;
     for (const auto* some : {&sequences_.running(), &sequences_.preempted()})
         for (auto& run : *some)
@@ -188,7 +212,10 @@ void batch::run_model(std::span<const step_row> rows) {
     for (const sampled_row& row : model_.run(rows, sequences_.early() ? &arriving : nullptr))
         apart(*row.run, [&] { delivery_.take_token(*row.run, row.logits); });
     for (const step_row& row : rows)
-        apart(*row.run, [&] { delivery_.publish_full_blocks(*row.run); });
+        apart(*row.run, [&] {
+            delivery_.publish_full_blocks(*row.run);
+            heads_.publish_read(*row.run);
+        });
 }
 
 // Nothing could run: every sequence waits for blocks that only another can free. Returns: whether a

@@ -11,12 +11,13 @@
 #include "engine/scheduler/batch/admitter.hpp"
 #include "engine/scheduler/batch/batch_outputs.hpp"
 #include "engine/scheduler/batch/delivery.hpp"
+#include "engine/scheduler/batch/head_sharing.hpp"
 #include "engine/scheduler/batch/model_pass.hpp"
 #include "engine/scheduler/batch/open_choices.hpp"
 #include "engine/scheduler/batch/sequence_set.hpp"
 #include "engine/scheduler/batch/starter.hpp"
 #include "engine/scheduler/batch/step_rows.hpp"
-#include "engine/scheduler/batch/wait_queue.hpp"
+#include "engine/scheduler/queue/wait_queue.hpp"
 #include "engine/types/probe.hpp"
 
 namespace semantic::engine {
@@ -53,6 +54,7 @@ class batch {
     void end_turn_where_there_is_room();
     void end_stopped();
     void begin_choices();
+    void tell_waiting();
     std::optional<step_run> composition_of(std::span<const step_row> rows) const;
     void publish_step(step_run composed, std::chrono::steady_clock::duration took);
     void run_rows(std::span<const step_row> rows);
@@ -76,6 +78,7 @@ class batch {
 
     delivery delivery_;
     starter starter_;
+    head_sharing heads_;
     admitter admitter_;
     step_rows rows_;
     model_pass model_;

@@ -3,7 +3,7 @@
 
 #include <functional>
 
-#include "engine/scheduler/batch/job.hpp"
+#include "engine/scheduler/queue/job.hpp"
 #include "engine/types/generation.hpp"
 #include "storage/agents/agent_cache_store.hpp"
 
@@ -29,6 +29,9 @@ struct batch_outputs {
     /// Whether requests are on their way to the batch, and so wait for this step to end. Asked
     /// while a step waits for the disk.
     std::function<bool()> inbound;
+    /// The request cannot begin yet. An estimate of 0: until those before it have ended. Called
+    /// once a request, and not where its client was told before.
+    std::function<void(const job_ptr&, queued)> tell_wait;
 };
 
 }  // namespace semantic::engine

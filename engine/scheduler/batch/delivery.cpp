@@ -52,15 +52,28 @@ void delivery::prompt_finished(sequence& run, std::span<const float> logits) {
     // What is not a full block yet would be written again at the end, and copied when the first
     // token of the answer joins it.
     if (work.request.choices == 1 && (!pool_.layout().slides() || run.cache().window_has_moved())) {
-        store_.put_unfinished(run.snapshot_of_whole_blocks());
+        publish(run, run.snapshot_of_whole_blocks());
         outputs_.save(work.prompt->agent, storage::save_extent::everything);
         return;
     }
     storage::agent_state memory = run.snapshot();
     if (work.request.choices > 1)
         choices_.add({run.work_ptr(), memory.blocks, {logits.begin(), logits.end()}, run.seed()});
-    store_.put_unfinished(std::move(memory));
+    publish(run, std::move(memory));
     outputs_.save(work.prompt->agent, storage::save_extent::full_blocks);
+}
+
+void delivery::publish(sequence& run, storage::agent_state memory) {
+    run.published = static_cast<int>(memory.tokens.size());
+    ++publications_;
+    store_.put_unfinished(std::move(memory));
+}
+
+void delivery::publish_read(sequence& run) {
+    if (run.choice() != 0 || run.view().position == 0 || sequences_.has_ended(run) ||
+        sequences_.is_early(run))
+        return;
+    publish(run, run.snapshot());
 }
 
 // Sliding frames that the window has passed go to disk, for who parts from this conversation later,
@@ -71,7 +84,7 @@ void delivery::publish_full_blocks(sequence& run) {
         run.cache().share_whole_blocks();
         return;
     }
-    store_.put_unfinished(run.snapshot_of_whole_blocks());
+    publish(run, run.snapshot_of_whole_blocks());
     outputs_.save(run.work().prompt->agent, storage::save_extent::everything);
 }
 
@@ -117,6 +130,7 @@ void delivery::end_request(const job_ptr& work, generation_event last) {
 // Published here and not on the way out: the next step must see that its frames are not lost.
 void delivery::remember(sequence& run, bool complete) {
     if (run.view().position == 0 || sequences_.is_early(run)) return;
+    ++publications_;
     if (complete)
         store_.put(run.snapshot_at_end());
     else

@@ -31,6 +31,11 @@ class delivery {
     void take_token(sequence& run, std::span<const float> logits);
     /// Publishes what the sequence's window has left behind, if anything.
     void publish_full_blocks(sequence& run);
+    /// Publishes all that the sequence has read, for others that go on from it now. Does nothing
+    /// for further choices, and while it may still be revoked.
+    void publish_read(sequence& run);
+    /// How often a memory was published.
+    std::uint64_t publications() const { return publications_; }
     /// One choice is complete, and with the last one its request.
     void end_choice(sequence& run, finished last);
     /// The whole request is over, whatever its choices had come to.
@@ -39,6 +44,7 @@ class delivery {
   private:
     void first_token(const job& work);
     void prompt_finished(sequence& run, std::span<const float> logits);
+    void publish(sequence& run, storage::agent_state memory);
     void remember(sequence& run, bool complete);
     void mark_ended(sequence& run);
 
@@ -49,6 +55,7 @@ class delivery {
     open_choices& choices_;
     const batch_outputs& outputs_;
     engine_probe& probe_;
+    std::uint64_t publications_ = 1;  // 0: none was ever looked at
 };
 
 }  // namespace semantic::engine

@@ -8,7 +8,7 @@
 #include <span>
 #include <vector>
 
-#include "engine/scheduler/batch/job.hpp"
+#include "engine/scheduler/queue/job.hpp"
 #include "storage/pool/block_pool.hpp"
 
 namespace semantic::engine {

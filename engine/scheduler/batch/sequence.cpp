@@ -193,7 +193,14 @@ token_scores sequence::scores_of(std::span<const float> logits, token_id token) 
     return scores;
 }
 
-void sequence::give_back_blocks() { cache_ = storage::kv_sequence(pool_, {}, 0); }
+void sequence::give_back_blocks() {
+    go_on_from({}, 0);
+    looked_at = 0;
+}
+
+void sequence::go_on_from(std::vector<storage::kv_block_parts> blocks, int tokens) {
+    cache_ = storage::kv_sequence(pool_, std::move(blocks), tokens);
+}
 
 storage::agent_state sequence::snapshot() { return snapshot(cache_.share(), cache_.token_count()); }
 

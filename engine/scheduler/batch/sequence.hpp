@@ -11,8 +11,8 @@
 
 #include "engine/grammar/output_constraint.hpp"
 #include "engine/model/sampler.hpp"
-#include "engine/scheduler/batch/job.hpp"
 #include "engine/scheduler/policy/plan.hpp"
+#include "engine/scheduler/queue/job.hpp"
 #include "engine/text/output/answer_format.hpp"
 #include "engine/text/output/stop_matcher.hpp"
 #include "engine/text/output/utf8_stream.hpp"
@@ -75,9 +75,14 @@ class sequence {
     int tokens_most() const;
 
     std::chrono::steady_clock::time_point last_token_at;  // the batch's, for its figures
+    int published = 0;            // the batch's: tokens of the memory that was published last
+    std::uint64_t looked_at = 0;  // the batch's: publications when it looked for its prompt again
 
     /// Starts anew at position 0, with all that is known so far as its prompt.
     void give_back_blocks();
+    /// Goes on behind the first `tokens` tokens of its prompt, which `blocks` hold, in place of
+    /// what it has.
+    void go_on_from(std::vector<storage::kv_block_parts> blocks, int tokens);
 
     /// The memory as far as KV exists now. The blocks are shared with the caller from then on.
     storage::agent_state snapshot();

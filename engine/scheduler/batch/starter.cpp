@@ -72,7 +72,7 @@ starter::starter(const tokenizer& words, storage::block_pool& pool,
       seeds_(std::random_device{}()) {}
 
 void starter::begin(const job_ptr& work) {
-    work->admitted = std::chrono::steady_clock::now();
+    work->begin(std::chrono::steady_clock::now());
     probe_.running.fetch_add(1, std::memory_order_relaxed);
     work->restored = hot_prefix(store_, *work->prompt);
     if (work->restored) {

@@ -4,9 +4,13 @@
 
 namespace semantic::engine {
 
-std::vector<step_row> step_rows::choose(const sequence_set& sequences, const step_cost& cost) {
+std::vector<step_row> step_rows::choose(const sequence_set& sequences, const head_plan& heads,
+                                        const step_cost& cost) {
     std::vector<sequence_view> views;
-    for (const auto& run : sequences.running()) views.push_back(run->view());
+    for (const auto& run : sequences.running()) {
+        views.push_back(run->view());
+        views.back().waits = heads.waits(*run);
+    }
     step_plan plan = plan_step(views, chunks_, cost, last_prefilled_);
     std::vector<step_row> rows;
     for (std::size_t index : plan.decode)
@@ -16,7 +20,8 @@ std::vector<step_row> step_rows::choose(const sequence_set& sequences, const ste
         sequence& run = *sequences.running()[plan.prefill->index];
         last_prefilled_ = run.work().id;
         // A chunk needs its frames of every layer at once, a window's worth is left of some.
-        int tokens = plan.prefill->tokens;
+        int tokens = cut_chunk(views[plan.prefill->index].position, plan.prefill->tokens,
+                               heads.ends_of(run), pool_.layout().slides());
         bool ready = reserve_frames(run, tokens);
         while (!ready && tokens > chunks_.min_tokens) {
             tokens = std::max(tokens / 2, chunks_.min_tokens);

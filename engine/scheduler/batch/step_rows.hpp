@@ -5,6 +5,7 @@
 
 #include <vector>
 
+#include "engine/scheduler/batch/head_sharing.hpp"
 #include "engine/scheduler/batch/sequence_set.hpp"
 #include "engine/scheduler/policy/plan.hpp"
 #include "storage/agents/agent_cache_store.hpp"
@@ -25,8 +26,9 @@ class step_rows {
         : pool_(pool), store_(store), chunks_(chunks) {}
 
     /// The next step's rows, with their frames reserved. Returns: none where no sequence can get
-    /// frames for a token.
-    std::vector<step_row> choose(const sequence_set& sequences, const step_cost& cost);
+    /// frames for a token, or those that could wait for a prefix to be restored.
+    std::vector<step_row> choose(const sequence_set& sequences, const head_plan& heads,
+                                 const step_cost& cost);
 
   private:
     bool reserve_frames(sequence& run, int tokens);

@@ -21,7 +21,7 @@ constexpr int first_chunk = 64;
 std::optional<std::size_t> next_prefill(std::span<const sequence_view> running, request_id last) {
     std::optional<std::size_t> above, lowest;
     for (std::size_t i = 0; i < running.size(); ++i) {
-        if (running[i].decoding || running[i].pending == 0) continue;
+        if (running[i].decoding || running[i].pending == 0 || running[i].waits) continue;
         if (!lowest || running[i].id < running[*lowest].id) lowest = i;
         if (running[i].id > last && (!above || running[i].id < running[*above].id)) above = i;
     }

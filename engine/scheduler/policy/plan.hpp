@@ -20,6 +20,7 @@ struct sequence_view {
     int position = 0;  // tokens whose KV exists
     int pending = 0;   // tokens known but not yet run: the rest of the prompt, or 1 when decoding
     bool decoding = false;  // its prompt is done
+    bool waits = false;     // another one reads its prompt's beginning (shared_heads)
 };
 
 struct chunk_policy {
@@ -51,7 +52,7 @@ int chunk_tokens_beside(int decoding, int position, int pending, const chunk_pol
                         const step_cost& cost);
 
 /// `last_prefilled`: whose chunk the step before ran; prefills take turns in order of id, starting
-/// behind it.
+/// behind it, but for those that wait.
 step_plan plan_step(std::span<const sequence_view> running, const chunk_policy& policy,
                     const step_cost& cost, request_id last_prefilled);
 

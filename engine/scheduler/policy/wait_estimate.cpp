@@ -26,8 +26,11 @@ double wait_estimate::seconds(int ahead, int places) const {
 queued wait_estimate::place_behind(std::size_t open, int places) const {
     const int ahead = static_cast<int>(open) - places;
     if (ahead < 0) return {};
-    return {ahead,
-            std::chrono::seconds(static_cast<std::int64_t>(std::ceil(seconds(ahead, places))))};
+    return {ahead, whole_seconds(ahead, places)};
+}
+
+std::chrono::seconds wait_estimate::whole_seconds(int ahead, int places) const {
+    return std::chrono::seconds(static_cast<std::int64_t>(std::ceil(seconds(ahead, places))));
 }
 
 failed wait_estimate::overloaded(std::size_t limit, std::size_t open, int places) const {

@@ -2,6 +2,7 @@
 // How long a request will wait for its turn, from how long those before it took. Pure: no clock and
 // no threads of its own. Only ever said to clients; nothing is decided by it.
 
+#include <chrono>
 #include <cstddef>
 
 #include "engine/types/generation.hpp"
@@ -16,6 +17,8 @@ class wait_estimate {
     /// Seconds until a request has its turn when `ahead` others wait before it and all `places` are
     /// taken. 0 until a request has ended.
     double seconds(int ahead, int places) const;
+    /// The same, rounded up.
+    std::chrono::seconds whole_seconds(int ahead, int places) const;
 
     /// What a request is told that comes while `open` others have not ended.
     queued place_behind(std::size_t open, int places) const;

@@ -7,6 +7,7 @@
 
 #include "engine/text/output/output_parser.hpp"
 #include "protocol/models.hpp"
+#include "server/engines/answer_clock.hpp"
 #include "server/http/sse_writer.hpp"
 #include "server/runtime/logging.hpp"
 #include "server/runtime/token_stream.hpp"
@@ -156,7 +157,7 @@ struct answer {
           is_raw(wanted.text.has_value()),
           choices(wanted.choices),
           logs_text(of.with.settings.log_prompts),
-          deadline(wanted.deadline.value() + of.with.limits.engine_lateness),
+          time(wanted.deadline.value(), of.with.limits.engine_lateness),
           events(events_for(of)),
           generation(of.incoming.engine, owned(of, std::move(wanted)), events) {}
 
@@ -171,7 +172,7 @@ struct answer {
     bool is_raw;  // text goes in and text comes out, whatever the family would read in it
     int choices;
     bool logs_text;
-    clock::time_point deadline;
+    answer_clock time;
     std::shared_ptr<token_stream> events;
     running_request generation;
 };
@@ -337,7 +338,7 @@ class streamed_answer {
     net::awaitable<reply> run() {
         while (!stream_.ended() && !refusal_) {
             clock::time_point until =
-                std::min(last_write_ + answer_.client.ping_every(), answer_.deadline);
+                std::min(last_write_ + answer_.client.ping_every(), answer_.time.until());
             auto batch = co_await answer_.events->next(until);
             if (answer_.client.is_gone()) break;
             std::string bytes;
@@ -361,6 +362,7 @@ class streamed_answer {
 
   private:
     std::string take(const engine::generation_event& event) {
+        answer_.time.take(event);
         return std::visit([this](const auto& one) { return on(one); }, event);
     }
     std::string on(const engine::queued& event) {
@@ -421,7 +423,7 @@ class streamed_answer {
         answer_.probe.first_byte.observe(took.count());
     }
     std::string on_silence() {
-        if (clock::now() < answer_.deadline) return stream_.ping();
+        if (clock::now() < answer_.time.until()) return stream_.ping();
         const protocol::failure late = too_late();
         if (writer_.begun()) return stream_.on_failed(late);
         refusal_ = error_response(answer_.incoming, late);
@@ -447,13 +449,15 @@ class collected_answer {
 
     net::awaitable<reply> run() {
         while (!reply_) {
-            auto batch = co_await answer_.events->next(answer_.deadline);
+            auto batch = co_await answer_.events->next(answer_.time.until());
             if (answer_.client.is_gone()) {
                 log_.client_gone();
                 co_return std::nullopt;
             }
-            for (const engine::generation_event& event : batch)
+            for (const engine::generation_event& event : batch) {
+                answer_.time.take(event);
                 std::visit([this](const auto& one) { on(one); }, event);
+            }
             if (batch.empty()) reply_ = error_response(answer_.incoming, too_late());
         }
         if (is_complete_ && answer_.at_end != nullptr) co_await answer_.at_end->run(reply_->body);

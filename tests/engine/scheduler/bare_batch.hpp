@@ -62,15 +62,20 @@ class bare_batch {
                                   save(ended.work->prompt->agent, storage::save_extent::everything);
                               ++ends[ended.work->id];
                               keep(ended.work->id, ended.last);
+                              // A test may keep the job for longer than the store lives.
+                              ended.work->pins.clear();
+                              ended.work->files.reset();
+                              ended.work->outdated_files.clear();
                           },
                           [this](const auto& agent, auto extent) { save(agent, extent); },
                           [] { return false; },
                           [this](const job_ptr& work) { restoring.push_back(work); },
-                          [this] { return inbound; }});
+                          [this] { return inbound; },
+                          [this](const job_ptr& work, queued place) { waits[work->id] = place; }});
     }
 
     job_ptr add(request_id id, const std::string& prompt, generation_request request) {
-        resolved_prompt resolved{agent_of(id), prompt};
+        resolved_prompt resolved{agent_of(id).of(request.tenant), prompt};
         resolved.tokens = words_.encode(prompt, resolved.token_ends);
         return add(id, std::move(resolved), std::move(request));
     }
@@ -113,6 +118,9 @@ class bare_batch {
         batch_->restored(work, std::move(found));
     }
     storage::block_pool& pool() { return pool_; }
+    storage::tenant_id tenant(const std::string& credential) const {
+        return store_->tenant(credential);
+    }
     /// Called when another pool has left something free that this batch waits for.
     void on_room(std::function<void()> told) { pool_.budget().listen(pool_, std::move(told)); }
     int layers() const { return pool_.layout().layer_count(); }
@@ -127,6 +135,7 @@ class bare_batch {
     std::function<void(const job&, const generation_event&)> on_emit;
     std::map<request_id, std::map<int, std::vector<token_id>>> tokens;  // by choice
     std::map<request_id, prompt_usage> usages;
+    std::map<request_id, queued> waits;  // what a request was told that could not begin
     std::map<request_id, finished> finishes;
     std::map<request_id, failed> failures;
     std::map<request_id, int> ends;

@@ -74,15 +74,17 @@ class admitter_ : public testing::Test {
                                  [](const storage::agent_id&, storage::save_extent) {},
                                  [] { return false; },
                                  [](const job_ptr&) {},
-                                 [] { return false; }};
+                                 [] { return false; },
+                                 [](const job_ptr&, queued) {}};
     engine_probe probe_;
     wait_queue waiting_{*store_, probe_};
     sequence_set sequences_;
     open_choices choices_;
     delivery delivery_{pool_, *store_, 256, sequences_, choices_, outputs_, probe_};
     starter starter_{words_, pool_, *store_, answers_, sequences_, delivery_, outputs_, probe_};
-    admitter admitter_under_test_{pool_,    *store_,    chunks_,  places,
-                                  waiting_, sequences_, choices_, starter_};
+    head_sharing heads_{*store_, sequences_, waiting_, starter_, delivery_};
+    admitter admitter_under_test_{pool_,      *store_,  chunks_,  places, waiting_,
+                                  sequences_, choices_, starter_, heads_};
     void admit(bool transient_holds = false) { admitter_under_test_.admit(transient_holds); }
 };
 
@@ -179,7 +181,7 @@ TEST_F(admitter_, memory_that_no_sequence_runs_on_is_evicted_for_a_request) {
     const auto state = store_->find(before->prompt->agent);
     ASSERT_TRUE(store_->restore(*state, 6 * block));
     ASSERT_EQ(pool_.held_count(), 6u);
-    waiting_.pop_front();
+    waiting_.take(waiting_.jobs().front());
     wait(2, 8);
     admit();
     EXPECT_EQ(running(), (ids{2}));

@@ -194,6 +194,7 @@ struct two_models {
         running->on_room([this] { ++told; });
     }
     ~two_models() {
+        asked.clear();  // what they hold of the store ends first
         running.reset();
         if (!first.empty()) other->release(first);
         if (!second.empty()) other->release(second);

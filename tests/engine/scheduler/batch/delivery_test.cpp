@@ -44,7 +44,8 @@ class delivery_ : public tests::bare_sequences {
                                  [this](const auto&, auto extent) { saves_.push_back(extent); },
                                  [] { return false; },
                                  [](const job_ptr&) {},
-                                 [] { return false; }};
+                                 [] { return false; },
+                                 [](const job_ptr&, queued) {}};
     delivery deliver_{pool_, *store_, early_save_tokens, set_, choices_, outputs_, probe_};
 };
 

@@ -33,11 +33,12 @@ class step_rows_ : public tests::bare_sequences {
         return store_->restore_hot(*store_->find(*storage::agent_id::parse(id)), 2 * block)
             .has_value();
     }
-    std::vector<step_row> choose() { return rows_.choose(set_, cost_); }
+    std::vector<step_row> choose() { return rows_.choose(set_, heads_, cost_); }
 
     chunk_policy chunks_{block, 16 * block, 16 * block};
     step_rows rows_{pool_, *store_, chunks_};
     step_cost cost_;
+    head_plan heads_;
 
   private:
     std::vector<std::byte*> taken_;

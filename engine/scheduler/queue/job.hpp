@@ -10,6 +10,7 @@
 
 #include "engine/grammar/forms/answer_grammar.hpp"
 #include "engine/prompt/resolved_prompt.hpp"
+#include "engine/scheduler/policy/prompt_marks.hpp"
 #include "engine/types/generation.hpp"
 #include "storage/agents/agent_cache_store.hpp"
 
@@ -22,6 +23,7 @@ struct job {
     std::chrono::steady_clock::time_point submitted;
     std::atomic<bool> cancelled{false};
     std::optional<std::chrono::steady_clock::time_point> admitted;  // set by the step node
+    bool told_to_wait = false;                                      // its sink has had `queued`
 
     std::optional<resolved_prompt> prompt;  // after resolve
     held_form form;                         // after resolve
@@ -30,8 +32,14 @@ struct job {
     std::shared_ptr<const void> lease{};  // of the agent, among nodes that share an object store
     /// Files of the memory that the request continues, at least until that is restored.
     std::shared_ptr<storage::agent_cache_store::kept_files> files{};
+    /// Of sources that a better one has replaced; let go of at the end.
+    std::vector<std::shared_ptr<storage::agent_cache_store::kept_files>> outdated_files{};
     std::optional<storage::restored_prefix>
         restored;  // after restore; what of the prefix is really there
+
+    // The step node's, while the request waits for a slot.
+    prompt_marks marks{};         // of the prompt
+    std::uint64_t looked_at = 0;  // publications when its source was looked for again
 
     // Once several choices are drawn; the step node's.
     int choices_left = 1;
@@ -39,9 +47,16 @@ struct job {
     finished first_end{};     // of choice 0, when that is complete
     bool remembered = false;  // choice 0's memory is published, likewise
 
-    /// Returns: why the request is to end before its answer is complete, if it is.
+    /// The request has its slot: the time that it has waited is none of its own.
+    void begin(std::chrono::steady_clock::time_point now) {
+        admitted = now;
+        if (request.deadline) *request.deadline += now - submitted;
+    }
+    bool is_cancelled() const { return cancelled.load(std::memory_order_relaxed); }
+    /// Returns: why the request is to end before its answer is complete, if it is. Of one that has
+    /// begun: what waits has a client that may leave, and no deadline yet.
     std::optional<stop_reason> wants_to_stop() const {
-        if (cancelled.load(std::memory_order_relaxed)) return stop_reason::cancelled;
+        if (is_cancelled()) return stop_reason::cancelled;
         if (request.deadline && std::chrono::steady_clock::now() > *request.deadline)
             return stop_reason::deadline;
         return std::nullopt;

@@ -1,0 +1,156 @@
+#include "engine/scheduler/batch/head_sharing.hpp"
+
+#include <algorithm>
+
+namespace semantic::engine {
+
+namespace {
+
+// Agents whose tokens are compared with a prompt's: the first one's text has most in common with
+// it, others count where that one's tokens are not the prompt's.
+constexpr std::size_t neighbours_max = 8;
+
+bool may_share(const resolved_prompt& prompt) {
+    return prompt.private_salt == storage::block_hash{};
+}
+
+/// The last token is run in any case.
+int shareable_tokens(const resolved_prompt& prompt) {
+    return static_cast<int>(prompt.tokens.size()) - 1;
+}
+
+/// Tokens of the prompt of `own` that are those of `other`, too, and may be shared with it.
+int count_common(const job& own, const job& other) {
+    const resolved_prompt &mine = *own.prompt, &others = *other.prompt;
+    if (mine.agent.tenant() != others.agent.tenant() || !may_share(mine) || !may_share(others))
+        return 0;
+    const int common = own.marks.count_common(mine.tokens, other.marks, others.tokens);
+    return std::min(common, shareable_tokens(mine));
+}
+
+bool is_reading(const sequence& run) {
+    const sequence_view view = run.view();
+    return !view.decoding && view.pending > 0;
+}
+
+head_reader reader_of(const job& work, const sequence* run) {
+    if (run == nullptr) return {work.id, 0, work.prompt->reuse_tokens};
+    return {work.id, run->choice(), run->view().position};
+}
+
+}  // namespace
+
+void head_sharing::plan() {
+    plan_ = {};
+    std::vector<holder> holders;
+    std::vector<head_reader> readers;
+    const auto add = [&](const job& work, const sequence* run) {
+        holders.push_back({&work, run});
+        readers.push_back(reader_of(work, run));
+    };
+    for (const auto& run : sequences_.running())
+        if (!sequences_.has_ended(*run) && is_reading(*run)) add(run->work(), run.get());
+    for (const job_ptr& work : starts_.restoring()) add(*work, nullptr);
+    const auto waits = [&](const job& work, const sequence* run) {
+        const auto common = [&](std::size_t i) { return count_common(work, *holders[i].work); };
+        const auto found = find_head_wait(reader_of(work, run), readers, common);
+        if (found && holders[found->reader].run != nullptr)
+            plan_.ends[holders[found->reader].run].push_back(found->end);
+        return found;
+    };
+    if (holders.empty()) return;
+    for (const holder& each : holders)
+        if (each.run != nullptr && waits(*each.work, each.run)) plan_.runs.insert(each.run);
+    for (const job_ptr& work : waiting_.jobs())
+        if (const auto found = waits(*work, nullptr))
+            plan_.jobs[work.get()] = {readers[found->reader].position, found->end};
+}
+
+std::optional<head_plan::awaited_head> head_plan::find(const job& work) const {
+    const auto found = jobs.find(&work);
+    return found == jobs.end() ? std::nullopt : std::optional(found->second);
+}
+
+std::span<const int> head_plan::ends_of(const sequence& run) const {
+    const auto found = ends.find(&run);
+    return found == ends.end() ? std::span<const int>() : found->second;
+}
+
+void head_sharing::publish_read(sequence& run) {
+    const int position = run.view().position;
+    const auto is_new = [&](int end) { return end <= position && end > run.published; };
+    if (std::ranges::any_of(plan_.ends_of(run), is_new)) deliver_.publish_read(run);
+}
+
+// What runs beside the request and has more of its prompt than it knows of.
+void head_sharing::publish_for(const job& work, int known) {
+    for (const auto& run : sequences_.running()) {
+        const int there = std::min(count_common(work, run->work()), run->view().position);
+        if (there - known >= head_tokens_min && run->published < there) deliver_.publish_read(*run);
+    }
+}
+
+head_sharing::remembered head_sharing::find_longest(const resolved_prompt& prompt) const {
+    remembered best;
+    const std::size_t most = prompt.tokens.size() - 1;
+    std::size_t bytes = 0;  // that the best one's tokens stand for
+    for (storage::prefix_neighbour& other :
+         store_.closest(prompt.agent.tenant(), prompt.text, neighbours_max)) {
+        if (other.common_bytes <= bytes) break;
+        const auto& tokens = other.state->tokens;
+        const auto parting = std::ranges::mismatch(tokens, prompt.tokens).in1;
+        const auto common = std::min(most, static_cast<std::size_t>(parting - tokens.begin()));
+        if (static_cast<int>(common) <= best.tokens) continue;
+        bytes = other.state->token_ends[common - 1];
+        best = {std::move(other.state), static_cast<int>(common)};
+    }
+    return best;
+}
+
+void head_sharing::look_again(job& work) {
+    resolved_prompt& prompt = *work.prompt;
+    if (!may_share(prompt) || shareable_tokens(prompt) - prompt.reuse_tokens < head_tokens_min)
+        return;
+    publish_for(work, prompt.reuse_tokens);
+    if (work.looked_at == deliver_.publications()) return;
+    work.looked_at = deliver_.publications();
+    const remembered found = find_longest(prompt);
+    if (found.tokens - prompt.reuse_tokens >= head_tokens_min) take_source(work, found);
+}
+
+// The files of the new source stay until they are read; those of the former one are let go where
+// deleting them may block.
+bool head_sharing::take_source(job& work, const remembered& found) {
+    auto files = store_.keep_files(*found.state, found.tokens);
+    if (!files) return false;
+    if (work.files) work.outdated_files.push_back(std::move(work.files));
+    work.files = std::make_shared<storage::agent_cache_store::kept_files>(std::move(*files));
+    work.pins.push_back(store_.hold(found.state->id));
+    resolved_prompt& prompt = *work.prompt;
+    const bool is_all = static_cast<int>(found.state->tokens.size()) == found.tokens;
+    prompt.match = is_all ? match_kind::extend : match_kind::diverge;
+    prompt.reuse_tokens = found.tokens;
+    prompt.source = found.state;
+    return true;
+}
+
+bool head_sharing::look_again(sequence& run) {
+    const resolved_prompt& prompt = *run.work().prompt;
+    const int known = run.view().position;
+    if (!may_share(prompt) || shareable_tokens(prompt) - known < head_tokens_min) return false;
+    if (run.looked_at == deliver_.publications()) return false;
+    run.looked_at = deliver_.publications();
+    const remembered found = find_longest(prompt);
+    if (found.tokens - known < head_tokens_min) return false;
+    auto there = store_.restore_hot(*found.state, found.tokens);
+    if (there) run.go_on_from(std::move(there->blocks), found.tokens);
+    return there.has_value();
+}
+
+void head_sharing::look_again() {
+    if (sequences_.running().size() < 2) return;
+    for (const auto& run : sequences_.running())
+        if (is_reading(*run) && !sequences_.is_early(*run)) look_again(*run);
+}
+
+}  // namespace semantic::engine
