@@ -24,7 +24,7 @@ using namespace semantic;
 
 constexpr int turn_tokens = 32;
 
-/// One round in one way, and what it cost beside compute.
+/// One round in one way, and what it cost in addition to computing.
 struct round_result {
     bench::burst burst;
     double seconds = 0;

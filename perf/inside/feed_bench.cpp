@@ -1,5 +1,5 @@
 // What telling of a step costs the engine: with nobody who watches, and with a reader who takes
-// what there is every 50 steps, as /ws does. A step tells of 16 sequences.
+// what there is every 50 steps, as /ws does. A step reports 16 sequences.
 // Run: build/bin/feed_bench
 
 #include <benchmark/benchmark.h>

@@ -109,7 +109,7 @@ __attribute__((target("avx512f"))) void f32_avx512() {
 }
 
 /// Pairs of products added in 16 bits: what AVX2 has instead. That 4-bit codes carry to 32 bits
-/// after 8 additions is left out, since a roof may not be lower than what stands under it. In
+/// after 8 additions is left out, since a roof may not be lower than what is measured under it. In
 /// assembly, because GCC 12 keeps some of so many chains in memory.
 __attribute__((target("avx2"))) void int8_avx2() {
     __m256i a = _mm256_setzero_si256(), b = a, c = a, d = a;

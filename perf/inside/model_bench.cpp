@@ -1,7 +1,7 @@
 // The forward pass without scheduler or server: decoding by several sequences at a depth, and
-// prefill at a depth, each beside what this machine's memory and multipliers allow, measured in the
-// same run.
-// Run: build/bin/model_bench MODEL [decode|prefill|all] [KERNELS] [THREADS] [COUNTxDEPTH...]
+// prefill at a depth, each against what this machine's memory and multipliers allow, measured in
+// the same run. Run: build/bin/model_bench MODEL [decode|prefill|all] [KERNELS] [THREADS]
+// [COUNTxDEPTH...]
 //          [--kv RECIPE] [--repeats N]
 // COUNT is of sequences for decode, of tokens for prefill. RECIPE: how K and V are kept, as
 // `semantic-eval inspect --measure` names it; without it 4 bits, 8 where keys have a bias.
@@ -255,7 +255,7 @@ void prefill(bench_model& model, const roofs& roof, const std::vector<bench_case
     }
 }
 
-/// The value behind argv[i], which it steps to.
+/// The value after argv[i], which it steps to.
 std::string value_of(int argc, char** argv, int& i) {
     if (i + 1 >= argc) throw std::runtime_error(std::string(argv[i]) + " needs a value");
     return argv[++i];

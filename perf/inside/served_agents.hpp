@@ -26,7 +26,7 @@ class served_agents {
     served_agents(const served_agents&) = delete;
     served_agents& operator=(const served_agents&) = delete;
 
-    /// The one behind the server, for as long as this object lives.
+    /// The one of the server, for as long as this object lives.
     engine::engine& engine() noexcept { return *engine_; }
 
     /// Each agent reads a text of its own.

@@ -145,7 +145,7 @@ void stream_reader::on_anthropic(const json::object& event, double seconds) {
 void stream_reader::on_openai(const json::object& chunk, double seconds) {
     if (const json::object* usage = find_object(chunk, "usage")) read_openai_usage(*usage);
     if (const json::object* timings = find_object(chunk, "timings")) {
-        // llama.cpp tells here what older versions leave out of usage.
+        // llama.cpp puts here what older versions leave out of usage.
         if (const auto cached = find_count(*timings, "cache_n");
             cached && !result_.cached_reported) {
             result_.cached_tokens = *cached;
@@ -172,7 +172,7 @@ void stream_reader::on_content(std::string_view text, double seconds) {
 }
 
 void stream_reader::read_anthropic_usage(const json::object& usage) {
-    // Each number replaces the one before it; absent ones stand.
+    // Each number replaces the one before it; absent ones stay.
     has_usage_ = true;
     if (const auto n = find_count(usage, "input_tokens")) input_ = *n;
     if (const auto n = find_count(usage, "cache_creation_input_tokens")) created_ = *n;
@@ -197,7 +197,7 @@ void stream_reader::read_openai_usage(const json::object& usage) {
 }
 
 generation stream_reader::finish(double seconds) {
-    // A stream of the OpenAI kind may end without [DONE]; the finish reason then tells its end.
+    // A stream of the OpenAI kind may end without [DONE]; the finish reason is its end then.
     if (!ended_ && (api_ == api::anthropic || result_.stop_reason.empty())) {
         throw server_error("the server closed the stream before the answer's end");
     }

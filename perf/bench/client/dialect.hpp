@@ -66,7 +66,7 @@ class stream_reader {
 
     /// Errors: server_error when the event is an error or is malformed.
     void on_event(const sse_event& event, double seconds);
-    /// Returns: the answer. Errors: server_error when the stream ended early or told no usage.
+    /// Returns: the answer. Errors: server_error when the stream ended early or had no usage.
     generation finish(double seconds);
 
   private:
@@ -89,7 +89,7 @@ struct model_info {
     std::string id;
     std::optional<std::int64_t> context_max;
 };
-/// Reads /v1/models in either dialect, and the fields by which peers tell their context.
+/// Reads /v1/models in either dialect, and the fields by which peers state their context.
 /// Returns: the model named `wanted`, or the first when `wanted` is empty or not listed.
 std::optional<model_info> read_models(std::string_view body, const std::string& wanted);
 

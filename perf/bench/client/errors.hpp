@@ -17,7 +17,7 @@ class server_error : public std::runtime_error {
     using std::runtime_error::runtime_error;
 };
 
-/// --max-seconds are over. What was measured until then stands.
+/// --max-seconds are over. What was measured until then stays.
 class time_is_up : public std::runtime_error {
   public:
     using std::runtime_error::runtime_error;

@@ -26,7 +26,7 @@ struct http_request {
     std::string method;
     std::string path;  // below the base path
     std::string body;
-    header_list headers;  // beside those of the client
+    header_list headers;  // added to those of the client
 };
 
 struct http_reply {

@@ -11,7 +11,7 @@ namespace semantic::bench {
 struct read_speed {
     std::uint64_t bytes = 0;
     double cached_s = 0;  // out of the page cache, the fastest of three times
-    double disk_s = 0;    // after the page cache was told to let go of them; 0: it was not
+    double disk_s = 0;    // after the page cache was asked to drop them; 0: it was not
 };
 
 /// Blocks. Reads, one after the other, the regular files below `folder` that were changed at

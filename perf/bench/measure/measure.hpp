@@ -1,6 +1,6 @@
 #pragma once
 // The measurements. Each adds rows, points and samples to the report as it goes, so that what was
-// measured stands when a later request fails.
+// measured stays when a later request fails.
 // Thread: that of the io_context. Errors: those of chat_client.
 
 #include <boost/asio/awaitable.hpp>
@@ -70,7 +70,7 @@ class bench_run {
     void check_answer(const generation& answer, const std::string& phase, std::int64_t asked);
 
     token_ruler ruler_;
-    std::uint64_t run_id_;  // drawn anew for each run: yesterday's prompts may still be on disk
+    std::uint64_t run_id_;  // drawn again for each run: yesterday's prompts may still be on disk
     std::uint64_t seed_;
     std::uint64_t sessions_ = 0;
     std::int64_t asked_ = 0;  // max_tokens of the last turn

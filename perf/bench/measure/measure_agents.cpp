@@ -23,7 +23,7 @@ struct newcomer {
     double alone_s = 0;
     double beside_s = 0;
     double in_line_s = 0;  // if it had waited for A's end
-    generation b{};        // beside A
+    generation b{};        // next to A
     generation a{};
 };
 

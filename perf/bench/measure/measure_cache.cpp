@@ -1,4 +1,4 @@
-// cache: what memory costs. Bytes written a turn, restoring beside plain reading, bytes a token in
+// cache: what memory costs. Bytes written a turn, restoring against plain reading, bytes a token in
 // RAM and on disk, agents with a prefix in common.
 
 #include <optional>
@@ -142,7 +142,7 @@ net::awaitable<void> measure_context(bench_run& run, cache_tables& to, std::int6
     add_restored_row(to.restored, cold.answer.prompt_tokens, hot, warm, plain);
 }
 
-/// Agents one after the other, each with a word of its own behind a prefix of all.
+/// Agents one after the other, each with a word of its own after a common prefix.
 net::awaitable<void> measure_sharing(bench_run& run, table& t) {
     const options& opts = run.opts;
     const std::int64_t tokens = opts.shared_tokens + opts.turn_tokens + opts.decode_tokens;

@@ -1,4 +1,4 @@
-// connections: streams beside many connections that say nothing, or read slowly.
+// connections: streams with many connections that say nothing, or read slowly.
 
 #include <boost/asio/as_tuple.hpp>
 #include <boost/asio/co_spawn.hpp>

@@ -1,5 +1,5 @@
 // phases: scenarios of several phases, once with agents that remember the earlier ones and once
-// with agents that read anew what they know.
+// with agents that read again what they know.
 
 #include <boost/json.hpp>
 

@@ -1,6 +1,6 @@
 #pragma once
 // What the events of a scenario's run say of each turn: its first token, and what of its prompt was
-// read anew. Pure.
+// read again. Pure.
 
 #include <cstdint>
 #include <map>
@@ -33,7 +33,7 @@ class phases_tally {
 
     bool is_complete() const noexcept { return complete_; }
     const std::vector<phase_turn>& turns() const noexcept { return turns_; }
-    /// In the order in which they began; neighbours that only a number tells apart are one.
+    /// In the order in which they began; neighbours that differ by a number only are one.
     const std::vector<std::string>& phases() const noexcept { return phases_; }
     const std::vector<std::string>& sessions() const noexcept { return sessions_; }
     const std::string& run_id() const noexcept { return run_id_; }

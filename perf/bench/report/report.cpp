@@ -89,7 +89,7 @@ void write_file(const std::filesystem::path& path, const std::string& text) {
     if (!file) throw std::runtime_error("cannot write " + path.string());
 }
 
-/// The text behind the colon of the first line of `path` that starts with `key`.
+/// The text after the colon of the first line of `path` that starts with `key`.
 std::string proc_value(const char* path, std::string_view key) {
     std::ifstream file(path);
     for (std::string line; std::getline(file, line);) {

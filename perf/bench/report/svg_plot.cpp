@@ -17,7 +17,7 @@ constexpr double top = 56;
 constexpr double bottom = 64;
 constexpr double legend_line = 18;
 
-// Colours that people who see few colours tell apart (Okabe and Ito).
+// Colours that people who see few colours distinguish (Okabe and Ito).
 constexpr std::array<const char*, 8> colours{"#0072B2", "#D55E00", "#009E73", "#CC79A7",
                                              "#E69F00", "#56B4E9", "#666666", "#000000"};
 
