@@ -13,7 +13,7 @@ Installs the packages below that are missing (Debian 12, Ubuntu 24.04 or newer; 
 sudo), builds everything into build/ and runs every test. The exit status is that of the tests.
 Options go to ctest: bash etc/test.sh -R tidy runs the tests whose names contain "tidy". With
 --build, nothing is run; --headers compiles every header alone and runs nothing.
-SEMANTIC_BENCHMARKS=OFF leaves out the micro-benchmarks.
+BENCHMARKS=OFF leaves out the micro-benchmarks.
 
 $(packages_to_build | describe_packages)
 $(packages_to_test | describe_packages)
@@ -44,7 +44,7 @@ fi
 install_missing packages_to_build packages_to_test
 unpack_program nginx nginx usr/sbin/nginx
 unpack_program prometheus promtool usr/bin/promtool
-configure -DSEMANTIC_TESTS:BOOL=ON "-DSEMANTIC_BENCHMARKS:BOOL=${SEMANTIC_BENCHMARKS:-ON}"
+configure -DSEMANTIC_TESTS:BOOL=ON "-DSEMANTIC_BENCHMARKS:BOOL=${BENCHMARKS:-ON}"
 if [[ ${1:-} == --headers ]]; then
     build all_verify_interface_header_sets
     exit
