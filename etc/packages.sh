@@ -10,7 +10,7 @@ packages_to_build() {
 g++ c++ C++20 compiler
 cmake cmake build description
 ninja-build ninja runs the build
-pkg-config pkg-config finds PCRE2, ICU, xxHash, yaml-cpp, libcurl, libcrypto, hiredis and pugixml
+pkg-config pkg-config finds PCRE2, ICU, xxHash, yaml-cpp, libcurl, libcrypto, hiredis, pugixml, zlib and zstd
 libboost${boost}-dev - Beast and Asio: HTTP, WebSocket, coroutines
 libboost-json${boost}-dev - JSON on the wire and in model files
 libboost-program-options${boost}-dev - flags, environment and configuration file
@@ -26,6 +26,8 @@ libcurl4-openssl-dev - HTTP to an object store that several machines share
 libssl-dev - signs requests to it, and encrypts what is kept there
 libpugixml-dev - its answers in XML
 libhiredis-dev - Redis, which says which of those machines is at work on an agent
+zlib1g-dev - request bodies that come as gzip
+libzstd-dev - request bodies that come as zstd, as Codex sends them
 curl curl asks the server whether it is ready
 LIST
 }

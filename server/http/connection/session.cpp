@@ -13,6 +13,7 @@
 #include "protocol/agents/agents.hpp"
 #include "protocol/wire/named_model.hpp"
 #include "server/http/body_room.hpp"
+#include "server/http/connection/body_decoder.hpp"
 #include "server/http/connection/connection.hpp"
 #include "server/http/connection/header_rules.hpp"
 #include "server/http/middleware.hpp"
@@ -40,6 +41,8 @@ constexpr std::size_t spool_piece_bytes = 256 * 1024;
 constexpr std::size_t parse_here_bytes_max = 64 * 1024;
 // What one read brings of another body at most.
 constexpr std::size_t body_piece_bytes = 64 * 1024;
+// What is unpacked of a compressed body at once.
+constexpr std::size_t unpacked_piece_bytes = 256 * 1024;
 
 const boost::system::error_code no_error;
 // What a client is told to wait where all places for uploads, or for its connections, are taken.
@@ -96,11 +99,12 @@ bool has_body(const request_parser& parser) {
 }
 
 response compressed(const request& incoming, const std::string& field) {
-    response reply = error_response(incoming,
-                                    fail(errc::unsupported, "send the body without " + field +
-                                                                ": compressed bodies are not read"),
-                                    415);
-    reply.fields.emplace_back("accept-encoding", "identity");
+    response reply = error_response(
+        incoming,
+        fail(errc::unsupported, "send the body without " + field +
+                                    ": only gzip and zstd are read, and of files neither"),
+        415);
+    reply.fields.emplace_back("accept-encoding", "gzip, zstd, identity");
     return reply;
 }
 
@@ -116,14 +120,15 @@ std::uint64_t body_bytes_max(const services& with, const route_match& match) {
 
 /// Faults of HTTP that can be told from the header: the body is not worth reading then.
 std::optional<response> refuse_body(const request& incoming, const request_parser& parser,
-                                    std::uint64_t bytes_max) {
+                                    const route_match& match, std::uint64_t bytes_max) {
     if (auto length = parser.content_length(); length && *length > bytes_max) {
         std::string what = "the request body has " + std::to_string(*length) +
                            " bytes, the limit is " + std::to_string(bytes_max);
         return error_response(incoming, fail(errc::body_too_large, std::move(what)));
     }
+    const bool is_file = match.found != nullptr && match.found->body == body_class::file;
     if (auto coding = incoming.field("content-encoding");
-        coding && !equal_ignoring_case(*coding, "identity"))
+        coding && !equal_ignoring_case(*coding, "identity") && (is_file || !coding_of(*coding)))
         return compressed(incoming, "content-encoding");
     if (auto coding = incoming.field("transfer-encoding");
         coding && !equal_ignoring_case(*coding, "chunked"))
@@ -167,6 +172,7 @@ class exchange {
     std::optional<response> refuse_upload();
     net::awaitable<bool> read_body();
     net::awaitable<bool> read_piece(clock::duration wait);
+    net::awaitable<bool> unpack_body(clock::time_point until);
     net::awaitable<bool> read_file();
     std::optional<response> lease_engine(std::optional<std::size_t> model = {});
     void cut_with_lease();
@@ -303,11 +309,41 @@ net::awaitable<bool> exchange::read_body() {
         if (!goes_on) co_return false;
     }
     incoming_.body = std::move(parser_.get().body());
+    const bool is_unpacked = co_await unpack_body(until);
+    if (!is_unpacked) co_return false;
     body_bytes_ = incoming_.body.size();
     incoming_.drop_body = [this] {
         incoming_.body = {};
         room_.free();
     };
+    co_return true;
+}
+
+/// A compressed body in place of itself: no more of it than any body may have, and in no more
+/// memory than there is for bodies. Returns: false when a reply went out instead.
+net::awaitable<bool> exchange::unpack_body(clock::time_point until) {
+    const auto field = incoming_.field("content-encoding");
+    const auto coding = field ? coding_of(*field) : std::nullopt;
+    if (!coding) co_return true;
+    const std::string packed = std::move(incoming_.body);
+    const std::uint64_t bytes_max = body_bytes_max(with_, match_);
+    std::string unpacked;
+    body_decoder decoder(*coding, packed);
+    auto decode = [&] { return decoder.decode(unpacked, unpacked_piece_bytes); };
+    for (bool has_more = true; has_more;) {
+        const std::size_t next = packed.size() + unpacked.size() + unpacked_piece_bytes;
+        const bool has_room = co_await room_.grow_to(next, until);
+        if (!has_room) co_return co_await give_up(judged(no_error, true));
+        auto decoded = co_await run_on(choose_workers(with_, incoming_), decode, incoming_.gone);
+        if (!decoded) {
+            read_failure broken{error_response(incoming_, decoded.error())};
+            co_return co_await give_up(std::move(broken));
+        }
+        if (unpacked.size() > bytes_max)
+            co_return co_await give_up(judged(http::error::body_limit, false));
+        has_more = *decoded;
+    }
+    incoming_.body = std::move(unpacked);
     co_return true;
 }
 
@@ -361,7 +397,7 @@ net::awaitable<bool> exchange::run() {
     if (!co_await read_header()) co_return false;
     std::optional<response> refusal = refuse_connection();
     if (!refusal) refusal = refuse_early(with_, incoming_, match_);
-    if (!refusal) refusal = refuse_body(incoming_, parser_, body_bytes_max(with_, match_));
+    if (!refusal) refusal = refuse_body(incoming_, parser_, match_, body_bytes_max(with_, match_));
     if (!refusal) refusal = refuse_name(incoming_, match_);
     if (!refusal) refusal = refuse_upload();
     if (!refusal) refusal = take_place(with_, incoming_, match_);

@@ -1,0 +1,41 @@
+#pragma once
+// Request bodies that come compressed, unpacked piece by piece, so that whoever asks for the pieces
+// bounds what they take: a short body may unpack to any length.
+
+#include <cstddef>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "protocol/wire/errc.hpp"
+
+namespace semantic::server {
+
+enum class body_coding { gzip, zstd };
+/// Of a content-encoding, in any case. Returns: nothing for one that is not read.
+std::optional<body_coding> coding_of(std::string_view content_encoding);
+
+/// Owner: one request. Thread: one at a time. Takes at most 16 MiB beside what it returns.
+class body_decoder {
+  public:
+    /// Views `packed`, which must outlive it.
+    body_decoder(body_coding coding, std::string_view packed);
+    ~body_decoder();
+    body_decoder(const body_decoder&) = delete;
+    body_decoder& operator=(const body_decoder&) = delete;
+
+    /// Appends at most `bytes_max` bytes to `unpacked`. Returns: false when that was the end.
+    /// Errors: bad_value for what is not in this coding, is cut off, or needs more memory than
+    /// that.
+    protocol::result<bool> decode(std::string& unpacked, std::size_t bytes_max);
+
+  private:
+    class stream;
+    class gzip_stream;
+    class zstd_stream;
+
+    std::unique_ptr<stream> stream_;
+};
+
+}  // namespace semantic::server
