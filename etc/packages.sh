@@ -10,7 +10,7 @@ packages_to_build() {
 g++ c++ C++20 compiler
 cmake cmake build description
 ninja-build ninja runs the build
-pkg-config pkg-config finds PCRE2, ICU, xxHash, yaml-cpp, libcurl, libcrypto, hiredis, pugixml, zlib and zstd
+pkg-config pkg-config finds PCRE2, ICU, xxHash, yaml-cpp, libcurl and other libraries
 libboost${boost}-dev - Beast and Asio: HTTP, WebSocket, coroutines
 libboost-json${boost}-dev - JSON on the wire and in model files
 libboost-program-options${boost}-dev - flags, environment and configuration file

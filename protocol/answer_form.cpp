@@ -12,7 +12,7 @@ using kind = engine::output_form::kind;
 
 void set_tool_use(answer_request& request, tool_use use, bool several,
                   const std::optional<std::string>& only, const json_cursor& place) {
-    const auto& tools = request.chat.tools;
+    const auto& tools = request.chat.callable_tools();
     if (!several) request.tool_calls_max = 1;
     if (use == tool_use::never) request.tool_calls_max = 0;
     if (use == tool_use::when_wanted) {

@@ -84,6 +84,7 @@ engine::generation_request answer_request::take_generation(
     request.top_scores = top_scores;
     request.choices = choices;
     request.deadline = deadline;
+    request.memory = memory;
     request.budget = std::move(budget);
     return request;
 }

@@ -50,6 +50,8 @@ struct answer_request {
     std::optional<std::size_t> tool_calls_max;
     /// As generation_request has it.
     std::shared_ptr<storage::work_budget> budget{};
+    /// How long the memory is to be kept.
+    engine::memory_policy memory{};
     /// Types of tools, items and blocks that the model is not told of: the reply names them.
     std::vector<std::string> left_out{};
 

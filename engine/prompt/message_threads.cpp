@@ -22,9 +22,31 @@ bool message_threads::tells_effort() const {
     return one && other && *one != *other;
 }
 
+namespace {
+
+/// What a later turn has to know of tools that came late, or may.
+void note_late_tools(const conversation& chat, resolved_prompt& prompt) {
+    prompt.notes.erase(thread_deferred_note);
+    prompt.notes.erase(thread_callable_note);
+    if (!chat.deferred_tools.empty())
+        prompt.notes[thread_deferred_note] = encode_tools(chat.deferred_tools);
+    if (chat.callable) prompt.notes[thread_callable_note] = encode_tools(*chat.callable);
+}
+
+tool_lists tools_in(const storage::agent_state& memory) {
+    tool_lists tools{decode_tools(note_of(memory, thread_tools_note)),
+                     decode_tools(note_of(memory, thread_deferred_note))};
+    if (memory.notes.contains(thread_callable_note))
+        tools.callable = decode_tools(note_of(memory, thread_callable_note));
+    return tools;
+}
+
+}  // namespace
+
 void message_threads::note(const generation_request& request, const render_options& options,
                            resolved_prompt& prompt) const {
     prompt.notes[thread_tools_note] = encode_tools(request.chat.tools);
+    note_late_tools(request.chat, prompt);
     prompt.notes[answers_note] = begin_note(request.message_id.value(), prompt.answer_begin());
     if (tells_effort()) prompt.notes[thread_effort_note] = options.reasoning_effort;
 }
@@ -47,8 +69,8 @@ std::optional<thread_turn> message_threads::find(const storage::tenant_id& tenan
     // A client that continues the answer before the last has not got the last one: that is asked
     // for again, and the new one takes its place.
     const auto named = std::ranges::find(memory->messages, message_id, &storage::message_end::id);
-    return thread_turn{decode_tools(note_of(*memory, thread_tools_note)),
-                       note_of(*memory, thread_effort_note), memory->messages.end() - named > 2};
+    return thread_turn{tools_in(*memory), note_of(*memory, thread_effort_note),
+                       memory->messages.end() - named > 2};
 }
 
 storage::result<resolved_prompt> message_threads::resume(const generation_request& request,
@@ -77,6 +99,7 @@ storage::result<resolved_prompt> message_threads::resume(const generation_reques
     }
     prompt.template_fit = std::move(changes);
     prompt.notes = memory->notes;
+    note_late_tools(request.chat, prompt);
     // Both: should this turn be broken off, the answer before it can be gone on from once more.
     prompt.notes[answers_note] = begin_note(*request.continues, begin);
     prompt.notes[last_answer_note] = encode_answer({begin, end->tokens, end->rest});

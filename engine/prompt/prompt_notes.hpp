@@ -18,6 +18,8 @@ constexpr const char* day_note = "day";  // that the template was told
 // Of an agent that keeps a thread: its tools, the effort that its prompt tells, and where in its
 // text the latest answer begins and the one behind it, if that is being made.
 constexpr const char* thread_tools_note = "thread_tools";
+constexpr const char* thread_deferred_note = "thread_deferred_tools";
+constexpr const char* thread_callable_note = "thread_callable_tools";
 constexpr const char* thread_effort_note = "thread_effort";
 constexpr const char* answers_note = "thread_answers";
 

@@ -6,6 +6,7 @@
 #include "engine/prompt/prompt_notes.hpp"
 #include "engine/prompt/prompt_text.hpp"
 #include "engine/prompt/prompt_tokens.hpp"
+#include "engine/text/placed_tools.hpp"
 #include "storage/pool/session_note.hpp"
 
 namespace semantic::engine {
@@ -144,6 +145,11 @@ storage::result<resolved_prompt> resolver::resolve(const generation_request& req
     // Texts that cannot fit are not even rendered.
     const std::int64_t excess = request.text ? 0 : bound_.excess_of(request.chat);
     if (excess > 0) return refusal(request, excess);
+    if (!request.chat.placed_tools.empty()) {
+        generation_request told = request;
+        if (auto ok = write_placed_tools(told.chat, template_); !ok) return ok.error();
+        return resolve(told, busy);
+    }
     if (request.continues) return threads_.resume(request, &bound_);
     const bool may_end_in_message =
         request.only_reads && !request.text && request.chat.end == prompt_end::answer_begins;
@@ -230,6 +236,11 @@ void resolver::explain_miss(const generation_request& request, const storage::ag
 storage::result<int> resolver::count_continued(const generation_request& request) const {
     if (const std::int64_t excess = bound_.excess_of(request.chat); excess > 0)
         return static_cast<int>(excess);
+    if (!request.chat.placed_tools.empty()) {
+        generation_request told = request;
+        if (auto ok = write_placed_tools(told.chat, template_); !ok) return ok.error();
+        return count_continued(told);
+    }
     auto prompt = threads_.resume(request, &bound_);
     if (!prompt) return prompt.error();
     if (prompt->refused) return static_cast<int>(prompt->refused->excess->tokens);
@@ -240,6 +251,11 @@ storage::result<int> resolver::count_tokens(const conversation& chat,
                                             const thinking_params& thinking) const {
     if (const std::int64_t excess = bound_.excess_of(chat); excess > 0)
         return static_cast<int>(excess);
+    if (!chat.placed_tools.empty()) {
+        conversation told = chat;
+        if (auto ok = write_placed_tools(told, template_); !ok) return ok.error();
+        return count_tokens(told, thinking);
+    }
     auto rendered = template_.render_marked(chat, rendering_of(thinking, day_.today()));
     if (!rendered) return rendered.error();
     if (const std::int64_t excess = bound_.excess_of(rendered->bytes()); excess > 0)

@@ -284,11 +284,23 @@ bool has_broken_calls(const conversation& chat) {
 
 }  // namespace
 
+namespace {
+
+/// Those of all turns: an earlier one may have called a tool that is gone by now.
+offered_tools known_tools(const conversation& chat) {
+    if (chat.deferred_tools.empty()) return offered_tools(chat.tools);
+    std::vector<tool_definition> all = chat.tools;
+    all.insert(all.end(), chat.deferred_tools.begin(), chat.deferred_tools.end());
+    return offered_tools(all);
+}
+
+}  // namespace
+
 std::size_t replay_turns(conversation& chat, const marked_text& memory,
                          std::span<const sampled_turn> turns, const chat_template& family) {
     const std::string_view text = memory.bytes();
     const answer_format format = family.answers();
-    const offered_tools tools(chat.tools);
+    const offered_tools tools = known_tools(chat);
     const bool is_broken = has_broken_calls(chat);
     std::vector<std::vector<spoken_turn>> said;
     // Of `said`, in order: by all that a turn says, and, where a call of it was cut and may be

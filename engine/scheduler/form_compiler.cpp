@@ -17,7 +17,8 @@ std::size_t bytes_of(const generation_request& request) {
     std::size_t bytes = request.form.schema_json.size() + request.form.rules.size();
     for (const std::string& each : request.form.choices) bytes += each.size();
     if (request.form.is_of_text() && !request.form.calls_too) return bytes;
-    for (const tool_definition& tool : request.chat.tools) bytes += tool.parameters_json.size();
+    for (const tool_definition& tool : request.chat.callable_tools())
+        bytes += tool.parameters_json.size();
     return bytes;
 }
 

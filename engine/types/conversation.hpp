@@ -1,6 +1,8 @@
 #pragma once
 // A conversation free of any wire dialect. Plain values.
 
+#include <cstddef>
+#include <optional>
 #include <string>
 #include <variant>
 #include <vector>
@@ -46,6 +48,23 @@ struct tool_definition {
     bool strict = false;          // its calls must satisfy that schema
 };
 
+/// The tools of a conversation, some of which may come late.
+struct tool_lists {
+    std::vector<tool_definition> told;  // at the head of the prompt
+    /// All others that there are: later messages may name them.
+    std::vector<tool_definition> deferred{};
+    /// Those that the answer may call. Absent: those that are told at the head.
+    std::optional<std::vector<tool_definition>> callable{};
+};
+
+/// The definition of a tool that is told in the middle of a conversation.
+struct placed_tool {
+    tool_definition tool;
+    std::size_t message = 0;  // index of a message
+    std::size_t part = 0;     // of its parts: a text or a result
+    std::size_t at = 0;       // byte of that text before which the definition stands
+};
+
 /// Where a prompt ends, and so what the model writes next.
 enum class prompt_end {
     answer_begins,   // behind what begins an assistant's turn: a new answer
@@ -57,10 +76,20 @@ enum class prompt_end {
 struct conversation {
     std::string system;  // empty when there is none
     std::vector<message> messages;
-    std::vector<tool_definition> tools;
+    std::vector<tool_definition> tools;  // told at the head of the prompt
     prompt_end end = prompt_end::answer_begins;
     /// Variables for the model's template beside its usual ones: a JSON object, or empty.
     std::string template_values{};
+    /// Tools that are told later, in the order of their places (engine/text/placed_tools.hpp).
+    std::vector<placed_tool> placed_tools{};
+    /// As tool_lists has them.
+    std::vector<tool_definition> deferred_tools{};
+    std::optional<std::vector<tool_definition>> callable{};
+
+    /// The tools that the answer may call.
+    const std::vector<tool_definition>& callable_tools() const noexcept {
+        return callable ? *callable : tools;
+    }
 };
 
 }  // namespace semantic::engine

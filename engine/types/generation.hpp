@@ -150,7 +150,7 @@ struct generation_request {
 struct thread_turn {
     /// The effort of a request that says nothing of it.
     static constexpr const char* effort_unless_said = "medium";
-    std::vector<tool_definition> tools;  // that the thread was created with
+    tool_lists tools;           // as they are behind that answer
     std::string effort;         // of reasoning, where its prompt begins with that; or empty
     bool is_continued = false;  // two answers or more are behind it: one may not have arrived
 };

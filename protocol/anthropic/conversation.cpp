@@ -4,10 +4,12 @@
 
 #include <algorithm>
 #include <optional>
+#include <set>
 #include <string_view>
 #include <utility>
 
 #include "protocol/anthropic/client_tools.hpp"
+#include "protocol/history/tool_roster.hpp"
 #include "protocol/thinking_signature.hpp"
 #include "protocol/tools.hpp"
 #include "protocol/wire/fields.hpp"
@@ -53,10 +55,11 @@ class untold_blocks {
 };
 
 /// A string, or a list of text blocks joined by line breaks. A block that is nothing but a dropped
-/// billing line leaves nothing behind.
+/// billing line leaves nothing behind. `is_no_text`: of the types that are read elsewhere, or null.
 std::string parse_plain_text(const json_cursor& content, const messages_limits& limits,
                              const history_position& position,
-                             billing_line billing = billing_line::kept) {
+                             billing_line billing = billing_line::kept,
+                             bool (*is_no_text)(std::string_view type) = nullptr) {
     auto cleaned = [&](std::string text) {
         return billing == billing_line::dropped ? without_billing_line(std::move(text)) : text;
     };
@@ -69,6 +72,7 @@ std::string parse_plain_text(const json_cursor& content, const messages_limits& 
     for (std::size_t i = 0; i < count; ++i) {
         const json_cursor block = content.item(i);
         const std::string type = string_at(block, "type");
+        if (is_no_text != nullptr && is_no_text(type)) continue;
         if (type != "text" && type != "image") {
             untold.add(i, type);
             continue;
@@ -125,23 +129,28 @@ std::string parse_search_result(const json_cursor& block, const messages_limits&
     return text + "</search_result>";
 }
 
-/// A block of text that a user or a tool hands over. Returns: nothing for another one.
-std::optional<std::string> parse_text_block(const json_cursor& block, std::string_view type,
-                                            const messages_limits& limits,
-                                            const history_position& position) {
-    if (type == "text") return string_at(block, "text");
-    if (type == "document") return parse_document(block, limits, position);
-    if (type == "search_result") return parse_search_result(block, limits, position);
-    // A search for tools has found one, which stands among the request's.
-    if (type == "tool_reference")
-        return "The tool " + string_at(block, "tool_name") + " can be called now.";
-    if (type == "image") return read_medium(block, "image", position);
-    return std::nullopt;
+/// Appends a block of text that a user or a tool hands over. Returns: false for another one.
+bool append_text_block(const json_cursor& block, std::string_view type,
+                       const messages_limits& limits, const history_position& position,
+                       tool_roster& tools, std::string& to) {
+    if (type == "text")
+        to += string_at(block, "text");
+    else if (type == "document")
+        to += parse_document(block, limits, position);
+    else if (type == "search_result")
+        to += parse_search_result(block, limits, position);
+    else if (type == "tool_reference")
+        tools.admit(bounded_at(block, "tool_name", limits.name_bytes_max), to);
+    else if (type == "image")
+        to += read_medium(block, "image", position);
+    else
+        return false;
+    return true;
 }
 
 /// A string, or a list of such blocks, joined by line breaks.
 std::string parse_result_content(const json_cursor& content, const messages_limits& limits,
-                                 const history_position& position) {
+                                 const history_position& position, tool_roster& tools) {
     if (!content.value().is_array()) return parse_plain_text(content, limits, position);
     const std::size_t count = parse_count(content, limits.blocks_per_message_max);
     std::string joined;
@@ -150,13 +159,14 @@ std::string parse_result_content(const json_cursor& content, const messages_limi
     for (std::size_t i = 0; i < count; ++i) {
         const json_cursor block = content.item(i);
         const std::string type = string_at(block, "type");
-        const auto text = parse_text_block(block, type, limits, position);
-        if (!text) {
-            untold.add(i, type);
+        const std::size_t before = joined.size();
+        if (!is_first) joined += '\n';
+        if (append_text_block(block, type, limits, position, tools, joined)) {
+            is_first = false;
             continue;
         }
-        if (!std::exchange(is_first, false)) joined += '\n';
-        joined += *text;
+        joined.resize(before);
+        untold.add(i, type);
     }
     untold.check(content, is_first);
     return joined;
@@ -182,11 +192,11 @@ engine::content_part parse_tool_use(const json_cursor& block, const messages_lim
 }
 
 engine::content_part parse_tool_result(const json_cursor& block, const messages_limits& limits,
-                                       const history_position& position) {
+                                       const history_position& position, tool_roster& tools) {
     engine::tool_result_part part;
     part.tool_call_id = bounded_at(block, "tool_use_id", limits.call_id_bytes_max);
     if (auto content = block.find("content"))
-        part.text = parse_result_content(*content, limits, position);
+        part.text = parse_result_content(*content, limits, position, tools);
     part.is_error = flag_at(block, "is_error");
     return part;
 }
@@ -219,69 +229,185 @@ std::optional<engine::role> owner_of(std::string_view type) {
 }
 
 /// Returns: nothing for a block that is left out.
-std::optional<engine::content_part> parse_block(const json_cursor& block, engine::role from,
-                                                const messages_limits& limits,
-                                                const history_position& position) {
-    const std::string type = string_at(block, "type");
+std::optional<engine::content_part> parse_block(const json_cursor& block, const std::string& type,
+                                                engine::role from, const messages_limits& limits,
+                                                const history_position& position,
+                                                tool_roster& tools) {
     if (auto owner = owner_of(type); owner && *owner != from) {
         const char* name = *owner == engine::role::user ? "\"user\"" : "\"assistant\"";
         block.fail(errc::bad_value,
                    "a block of type " + quoted(type) + " belongs in a message of role " + name);
     }
-    if (type == "tool_result") return parse_tool_result(block, limits, position);
+    if (type == "tool_result") return parse_tool_result(block, limits, position, tools);
     if (type == "thinking") return parse_thinking(block);
     if (type == "tool_use") return parse_tool_use(block, limits);
     if (is_of_hosted_tool(type)) return engine::text_part{told_in_a_line(type, block.value())};
-    // What a conversation was before stands in it, in fewer words.
-    auto summary = type == "compaction" ? block.find("content") : std::nullopt;
-    if (summary && summary->value().is_string())
-        return engine::text_part{std::string(summary_head) + std::string(summary->as_string())};
-    auto text = parse_text_block(block, type, limits, position);
-    if (!text) return std::nullopt;
-    return engine::text_part{*std::move(text)};
+    engine::text_part text;
+    if (!append_text_block(block, type, limits, position, tools, text.text)) return std::nullopt;
+    return text;
+}
+
+bool is_tool_change(std::string_view type) {
+    return type == "tool_addition" || type == "tool_removal";
+}
+
+std::optional<engine::tool_definition> parse_tool(const json_cursor& tool,
+                                                  const messages_limits& limits,
+                                                  left_out_names& left_out);
+
+/// A block of type tool_addition or tool_removal. Returns: false for one that is left out.
+bool read_tool_change(const json_cursor& block, std::string_view type,
+                      const messages_limits& limits, left_out_names& left_out, tool_roster& tools,
+                      std::string& text) {
+    const json_cursor tool = block.at("tool");
+    const std::string kind = string_at(tool, "type");
+    if (kind == "tool_reference") {
+        const std::string name = bounded_at(tool, "name", limits.name_bytes_max);
+        type == "tool_addition" ? tools.admit(name, text) : tools.withdraw(name, text);
+        return true;
+    }
+    if (kind != "tool_definition" || type != "tool_addition") {
+        left_out.add(kind);
+        return false;
+    }
+    auto defined = parse_tool(tool.at("definition"), limits, left_out);
+    if (defined && tool.ok() && !tools.define(*std::move(defined), text))
+        tool.fail(errc::bad_value, "there may be " + std::to_string(tool_roster::tools_max) +
+                                       " tools, with those in messages");
+    return defined.has_value();
 }
 
 /// Reads the messages of one conversation; one that mixes tool results with text becomes several.
 class message_reader {
   public:
-    message_reader(const messages_limits& limits, left_out_names& left_out)
-        : limits_(limits), position_{left_out} {}
+    /// `last_of_user`: index of the last message of role "user".
+    message_reader(const messages_limits& limits, left_out_names& left_out, tool_roster& tools,
+                   std::size_t last_of_user)
+        : limits_(limits), position_{left_out}, tools_(tools), last_of_user_(last_of_user) {}
 
-    void add(const json_cursor& wire, bool is_newest) {
+    void add(const json_cursor& wire, std::size_t index, bool is_newest) {
         wire.as_object();
         position_.is_newest = is_newest;
         const engine::role role = parse_role(wire);
-        // Settings that change in the middle of a conversation have no content.
-        if (role == engine::role::system && !wire.find("content") && wire.find("output_config"))
-            return position_.left_out.add("output_config");
+        if (role == engine::role::system) return add_system(wire, index < last_of_user_);
         const json_cursor content = wire.at("content");
-        if (role == engine::role::system) return add_system(content);
         if (content.value().is_string()) return add_text(role, std::string(content.as_string()));
         if (!content.value().is_array()) wrong_content(content, "content");
         add_blocks(content, role);
     }
-    std::vector<engine::message> take() { return std::move(messages_); }
+    std::vector<engine::message> take() {
+        if (fading_.empty()) return std::move(messages_);
+        // Behind all of its turn, so that no more than this is read again when it is gone.
+        const bool begins_answer =
+            !messages_.empty() && messages_.back().from == engine::role::assistant;
+        messages_.insert(messages_.end() - (begins_answer ? 1 : 0),
+                         {engine::role::system, {engine::text_part{std::move(fading_)}}});
+        return std::move(messages_);
+    }
 
   private:
     void add_text(engine::role role, std::string text) {
         messages_.push_back({role, {engine::text_part{std::move(text)}}});
+        tools_.settle(messages_.size() - 1, 0);
     }
-    /// One that has nothing to read, such as tools that come and go, is none.
-    void add_system(const json_cursor& content) {
+    /// Appends to a text that is joined by line breaks.
+    static void join(std::string& to, std::string_view line) {
+        if (line.empty()) return;
+        if (!to.empty()) to += '\n';
+        to += line;
+    }
+
+    /// One that has nothing to read is none.
+    void add_system(const json_cursor& wire, bool has_later_user) {
         position_.is_newest = false;
-        std::string text = parse_plain_text(content, limits_, position_);
-        if (!text.empty() || content.value().is_string())
+        const auto content = wire.find("content");
+        const auto config = wire.find("output_config");
+        std::string text;
+        if (content && content->value().is_array()) read_tool_changes(*content, text);
+        const bool has_changes = !text.empty() || tools_.has_pending();
+        if (config) add_effort(*config, text);
+        if (!content && !config) wire.at("content");
+        const std::string said = content ? parse_system_text(*content) : std::string();
+        const auto clear = wire.find("clear_at");
+        const bool fades = clear && clear->as_string() == "next_user_message";
+        if (fades && !has_later_user) join(fading_, said);
+        if (!fades && has_changes && !said.empty()) text += '\n';
+        if (!fades) text += said;
+        const bool is_said = content && content->value().is_string() && !fades;
+        if (!text.empty() || tools_.has_pending() || is_said)
             add_text(engine::role::system, std::move(text));
     }
+    std::string parse_system_text(const json_cursor& content) {
+        if (!content.value().is_array()) return parse_plain_text(content, limits_, position_);
+        return parse_plain_text(content, limits_, position_, billing_line::kept, is_tool_change);
+    }
+    /// They come first in their message, a line each.
+    void read_tool_changes(const json_cursor& content, std::string& text) {
+        const std::size_t count = parse_count(content, limits_.blocks_per_message_max);
+        for (std::size_t i = 0; i < count; ++i) {
+            const json_cursor block = content.item(i);
+            const std::string type = string_at(block, "type");
+            if (is_tool_change(type)) add_tool_change(block, type, text);
+        }
+    }
+    void add_tool_change(const json_cursor& block, std::string_view type, std::string& text) {
+        const std::size_t before = text.size();
+        if (!text.empty() || tools_.has_pending()) text += '\n';
+        if (!read_tool_change(block, type, limits_, position_.left_out, tools_, text))
+            text.resize(before);
+    }
+    /// It is told where it changes: what the prompt begins with stays as it is.
+    void add_effort(const json_cursor& config, std::string& text) {
+        config.as_object();
+        const auto effort = config.find("effort");
+        if (!effort) return;
+        const std::string said = parse_bounded(*effort, limits_.name_bytes_max);
+        join(text, "Reasoning effort from here on: " + said);
+    }
+
+    /// What a conversation was before, in fewer words: all before it is left out.
+    void add_compaction(const json_cursor& block, engine::message& message) {
+        std::string text(summary_head);
+        text += string_at(block, "content");
+        messages_.clear();
+        fading_.clear();
+        const auto changes = block.find("tool_changes");
+        const std::size_t count =
+            changes ? parse_count(*changes, limits_.blocks_per_message_max) : 0;
+        tools_.restart(changes.has_value(), text);
+        for (std::size_t i = 0; i < count; ++i) {
+            const json_cursor change = changes->item(i);
+            const std::string type = string_at(change, "type");
+            if (is_tool_change(type)) add_tool_change(change, type, text);
+        }
+        engine::text_part part{std::move(text)};
+        if (message.from == engine::role::user) {
+            message.parts = {std::move(part)};
+            tools_.settle(0, 0);
+        } else {
+            add_text(engine::role::user, std::move(part.text));
+            message.parts.clear();
+        }
+    }
+
     void add_blocks(const json_cursor& content, engine::role role) {
         const std::size_t count = parse_count(content, limits_.blocks_per_message_max);
         engine::message message{role, {}};
         untold_blocks untold(position_);
         bool is_empty = true;
+        bool is_summed_up = false;
         for (std::size_t i = 0; i < count; ++i) {
             const json_cursor block = content.item(i);
-            auto part = parse_block(block, role, limits_, position_);
-            const std::string type = part ? std::string() : string_at(block, "type");
+            const std::string type = string_at(block, "type");
+            const auto summary = type == "compaction" ? block.find("content") : std::nullopt;
+            if (summary && summary->value().is_string()) {
+                message.from = role;
+                add_compaction(block, message);
+                is_empty = false;
+                is_summed_up = true;
+                continue;
+            }
+            auto part = parse_block(block, type, role, limits_, position_, tools_);
             is_empty = is_empty && !part && type != "redacted_thinking";
             if (!part) {
                 untold.add(i, type);
@@ -293,15 +419,19 @@ class message_reader {
                 if (!message.parts.empty()) messages_.push_back(std::move(message));
                 message = engine::message{from, {}};
             }
+            tools_.settle(messages_.size(), message.parts.size());
             message.parts.push_back(std::move(*part));
         }
         untold.check(content, is_empty);
-        messages_.push_back(std::move(message));
+        if (!is_summed_up || !message.parts.empty()) messages_.push_back(std::move(message));
     }
 
     const messages_limits& limits_;
     history_position position_;
+    tool_roster& tools_;
+    const std::size_t last_of_user_;
     std::vector<engine::message> messages_;
+    std::string fading_;  // shown until the next message of the user's
 };
 
 message_kind kind_of(const json_cursor& message) {
@@ -312,17 +442,27 @@ message_kind kind_of(const json_cursor& message) {
     return message_kind::of_user;
 }
 
+bool is_of_user(const json_cursor& message) {
+    const auto field = message.find("role");
+    return field && field->value() == "user";
+}
+
 std::vector<engine::message> parse_message_list(const json_cursor& root,
                                                 const messages_limits& limits,
-                                                left_out_names& left_out) {
+                                                left_out_names& left_out, tool_roster& tools) {
     const json_cursor list = root.at("messages");
     const std::size_t count = parse_count(list, limits.messages_max);
     if (count == 0) list.fail(errc::bad_value, "at least one message is required");
     const std::size_t newest =
         newest_position(count, [&](std::size_t index) { return kind_of(list.item(index)); });
-    message_reader reader(limits, left_out);
-    for (std::size_t i = 0; i < count && list.ok(); ++i) reader.add(list.item(i), i >= newest);
-    return reader.take();
+    std::size_t last_of_user = count;
+    while (last_of_user > 0 && !is_of_user(list.item(last_of_user - 1))) --last_of_user;
+    message_reader reader(limits, left_out, tools, last_of_user == 0 ? 0 : last_of_user - 1);
+    for (std::size_t i = 0; i < count && list.ok(); ++i) reader.add(list.item(i), i, i >= newest);
+    std::vector<engine::message> messages = reader.take();
+    if (messages.empty())
+        list.fail(errc::bad_value, "at least one message with something to read is required");
+    return messages;
 }
 
 /// A tool of the vendor's that the client runs: all but its name is known by its type.
@@ -351,18 +491,49 @@ std::optional<engine::tool_definition> parse_tool(const json_cursor& tool,
 
 }  // namespace
 
+namespace {
+
+/// Searches that the vendor's servers run find deferred tools for the model. Without them all tools
+/// are told at once.
+bool is_hosted_search(const json_cursor& tool) {
+    auto type = tool.find("type");
+    return type && type->value().is_string() && type->as_string().starts_with("tool_search_tool_");
+}
+
+engine::tool_lists parse_tool_lists(const json_cursor& root, const messages_limits& limits,
+                                    left_out_names& left_out) {
+    bool is_searched_for = false;
+    std::set<std::string> deferred;
+    const tool_form form{[&](const json_cursor& item) {
+                             is_searched_for = is_searched_for || is_hosted_search(item);
+                             auto tool = parse_tool(item, limits, left_out);
+                             if (tool && flag_at(item, "defer_loading"))
+                                 deferred.insert(tool->name);
+                             return tool;
+                         },
+                         [](const json_cursor& item) { return item.at("name"); }};
+    std::vector<engine::tool_definition> all = parse_tools(root, limits, form);
+    engine::tool_lists lists;
+    for (engine::tool_definition& each : all) {
+        const bool waits = !is_searched_for && deferred.contains(each.name);
+        (waits ? lists.deferred : lists.told).push_back(std::move(each));
+    }
+    return lists;
+}
+
+}  // namespace
+
 engine::conversation parse_conversation(const json_cursor& root, const messages_limits& limits,
-                                        left_out_names& left_out) {
+                                        left_out_names& left_out,
+                                        std::optional<engine::tool_lists> of_thread) {
     engine::conversation chat;
     // It is every request's anew: a client that sends a picture there has to be told.
     const history_position system_position{left_out, true};
     if (auto system = root.find("system"))
         chat.system = parse_plain_text(*system, limits, system_position, billing_line::dropped);
-    chat.messages = parse_message_list(root, limits, left_out);
-    const tool_form form{
-        [&](const json_cursor& item) { return parse_tool(item, limits, left_out); },
-        [](const json_cursor& item) { return item.at("name"); }};
-    chat.tools = parse_tools(root, limits, form);
+    tool_roster tools(of_thread ? *std::move(of_thread) : parse_tool_lists(root, limits, left_out));
+    chat.messages = parse_message_list(root, limits, left_out, tools);
+    tools.hand_over(chat);
     return chat;
 }
 

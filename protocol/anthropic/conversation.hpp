@@ -21,7 +21,14 @@ namespace semantic::protocol::anthropic {
 /// the
 ///   words that clients know. Blocks of tools that the vendor's servers ran are told in a line
 ///   each; tools and blocks of other types are left out.
+/// - A deferred tool is told where a block names it, a tool that a message defines where it does:
+/// the
+///   head of the prompt never changes for it. The definitions are chat.placed_tools.
+/// - A text that is cleared at the user's next message stands last, and is gone behind that.
+/// - A compaction block stands for all before it.
+/// `of_thread`: the tools of the thread that the messages continue, in place of the body's.
 engine::conversation parse_conversation(const json_cursor& root, const messages_limits& limits,
-                                        left_out_names& left_out);
+                                        left_out_names& left_out,
+                                        std::optional<engine::tool_lists> of_thread = {});
 
 }  // namespace semantic::protocol::anthropic

@@ -4,6 +4,7 @@
 
 #include <utility>
 
+#include "protocol/anthropic/summaries.hpp"
 #include "protocol/reply_parts.hpp"
 #include "protocol/thinking_signature.hpp"
 #include "protocol/wire/api_error.hpp"
@@ -98,6 +99,19 @@ std::string block_delta(std::size_t index, std::string_view type, std::string_vi
                      {"delta", json::object{{"type", type}, {field, text}}}});
 }
 
+/// The field safeguard_results, where it is known when the answer ends.
+void add_safeguards(const reply_options& options, json::object& to) {
+    if (options.is_judged)
+        to["safeguard_results"] = without_verdicts({}, no_verdict::error);
+    else if (!options.safeguard_results.empty())
+        to["safeguard_results"] = options.safeguard_results;
+}
+
+void add_edits(const reply_options& options, json::object& to) {
+    if (options.applied_edits)
+        to["context_management"] = json::object{{"applied_edits", *options.applied_edits}};
+}
+
 std::string block_stop(std::size_t index) {
     return event_of("content_block_stop", {{"type", "content_block_stop"}, {"index", index}});
 }
@@ -119,11 +133,27 @@ std::string message_stream::on_admitted(const engine::admitted& event) {
                          {"stop_sequence", nullptr},     {"usage", usage_object(usage_, 1)},
                          {"semantic", std::move(memory)}};
     if (options_.diagnoses) message["diagnostics"] = diagnostics_of(usage_, options_);
-    return event_of("message_start", {{"type", "message_start"}, {"message", std::move(message)}});
+    std::string bytes =
+        event_of("message_start", {{"type", "message_start"}, {"message", std::move(message)}});
+    if (!options_.summary_block.empty()) bytes += whole_summary(options_.summary_block);
+    return bytes;
+}
+
+std::string message_stream::whole_summary(const json::object& block) {
+    json::object begun = block;
+    begun["content"] = nullptr;
+    std::string bytes = block_start(next_index_, std::move(begun));
+    if (const json::string* text = block.at("content").if_string())
+        bytes += block_delta(next_index_, "compaction_delta", "content", *text);
+    return bytes + block_stop(next_index_++);
 }
 
 std::string message_stream::on_text(std::string_view text) {
     if (text.empty()) return {};
+    if (options_.compacts) {
+        summary_ += text;
+        return {};
+    }
     if (state_ == state::in_text) return block_delta(next_index_, "text_delta", "text", text);
     if (state_ != state::between_blocks && state_ != state::in_thinking) return {};
     const std::string whole = space_.text(text, state_ == state::between_blocks && tool_calls_ > 0);
@@ -136,7 +166,7 @@ std::string message_stream::on_text(std::string_view text) {
 }
 
 std::string message_stream::on_thinking(std::string_view text) {
-    if (text.empty() || !options_.shows_thinking) return {};
+    if (text.empty() || !options_.shows_thinking || options_.compacts) return {};
     if (state_ != state::between_blocks && state_ != state::in_text && state_ != state::in_thinking)
         return {};
     std::string bytes;
@@ -178,20 +208,23 @@ std::string message_stream::on_call_begun(std::string_view name) {
     std::string bytes = close_block();
     space_.drop();
     state_ = state::in_call;
+    open_call_ = {ids_->tool_use_id(), std::string(name), {}};
     return bytes + block_start(next_index_, {{"type", "tool_use"},
-                                             {"id", ids_->tool_use_id()},
+                                             {"id", open_call_.id},
                                              {"name", name},
                                              {"input", json::object()}});
 }
 
 std::string message_stream::on_call_arguments(std::string_view json) {
     if (state_ != state::in_call || json.empty()) return {};
+    if (options_.is_judged) open_call_.arguments_json += json;
     return block_delta(next_index_, "input_json_delta", "partial_json", json);
 }
 
 std::string message_stream::on_call_ended(bool is_whole) {
     if (state_ != state::in_call) return {};
     if (is_whole) ++tool_calls_;
+    if (is_whole && options_.is_judged) judged_.push_back(std::move(open_call_));
     return close_block();
 }
 
@@ -203,17 +236,36 @@ std::string message_stream::on_finished(const engine::finished& event) {
     std::string bytes = close_block();
     state_ = state::ended;
     stop_fields stop = stop_of(event, tool_calls_ > 0);
-    json::object delta{{"stop_reason", stop.reason}, {"stop_sequence", stop.sequence}};
-    json::object usage{{"output_tokens", event.output_tokens},
-                       {"input_tokens", usage_.recomputed_tokens},
-                       {"cache_creation_input_tokens", usage_.created_tokens},
-                       {"cache_read_input_tokens", usage_.reused_tokens}};
-    bytes += event_of("message_delta", {{"type", "message_delta"},
-                                        {"delta", std::move(delta)},
-                                        {"usage", std::move(usage)},
-                                        {"semantic", json::object{{"saved", event.saved}}}});
-    bytes += event_of("message_stop", {{"type", "message_stop"}});
-    return bytes;
+    if (options_.compacts) {
+        bytes += whole_summary(compaction_block(summary_, options_.tool_changes));
+        stop = {"compaction", nullptr};
+    }
+    delta_ = {{"stop_reason", stop.reason}, {"stop_sequence", stop.sequence}};
+    add_safeguards(options_, delta_);
+    finished_ = event;
+    const std::string last = ending();
+    ending_bytes_ = last.size();
+    return bytes + last;
+}
+
+std::string message_stream::ending() const {
+    json::object event{
+        {"type", "message_delta"},
+        {"delta", delta_},
+        {"usage", json::object{{"output_tokens", finished_.output_tokens},
+                               {"input_tokens", usage_.recomputed_tokens},
+                               {"cache_creation_input_tokens", usage_.created_tokens},
+                               {"cache_read_input_tokens", usage_.reused_tokens}}},
+        {"semantic", json::object{{"saved", finished_.saved}}}};
+    add_edits(options_, event);
+    return event_of("message_delta", event) + event_of("message_stop", {{"type", "message_stop"}});
+}
+
+std::string message_stream::with_verdicts(std::string bytes, json::array results) {
+    if (bytes.size() < ending_bytes_) return bytes;
+    bytes.resize(bytes.size() - ending_bytes_);
+    delta_["safeguard_results"] = std::move(results);
+    return bytes + ending();
 }
 
 std::string message_stream::on_failed(const failure& f) {
@@ -237,6 +289,10 @@ void message_collector::on_admitted(const engine::admitted& event) {
 
 void message_collector::on_text(std::string_view text) {
     if (text.empty()) return;
+    if (options_.compacts) {
+        summary_ += text;
+        return;
+    }
     bool is_open = !blocks_.empty() && blocks_.back().is == kind::text;
     if (is_open) {
         blocks_.back().text += text;
@@ -249,7 +305,7 @@ void message_collector::on_text(std::string_view text) {
 }
 
 void message_collector::on_thinking(std::string_view text) {
-    if (text.empty() || !options_.shows_thinking) return;
+    if (text.empty() || !options_.shows_thinking || options_.compacts) return;
     space_.drop();
     if (blocks_.empty() || blocks_.back().is != kind::thinking)
         blocks_.push_back({kind::thinking, {}, {}, {}});
@@ -264,11 +320,14 @@ void message_collector::on_tool_call(std::string_view name, std::string_view arg
     ++tool_calls_;
     blocks_.push_back(
         {kind::tool_use, std::move(*arguments), ids_->tool_use_id(), std::string(name)});
+    const block& call = blocks_.back();
+    if (options_.is_judged) judged_.push_back({call.id, call.name, call.text});
 }
 
-result<std::string> message_collector::on_finished(const engine::finished& event) {
-    if (auto f = unfinished(event)) return *f;
+json::array message_collector::content() const {
     json::array content;
+    if (!options_.summary_block.empty()) content.push_back(options_.summary_block);
+    if (options_.compacts) content.push_back(compaction_block(summary_, options_.tool_changes));
     for (const block& part : blocks_) {
         if (part.is == kind::text) {
             content.push_back(json::object{{"type", "text"}, {"text", part.text}});
@@ -286,21 +345,35 @@ result<std::string> message_collector::on_finished(const engine::finished& event
                                        {"name", part.name},
                                        {"input", input ? std::move(*input) : json::object()}});
     }
+    return content;
+}
+
+result<std::string> message_collector::on_finished(const engine::finished& event) {
+    if (auto f = unfinished(event)) return *f;
     stop_fields stop = stop_of(event, tool_calls_ > 0);
+    if (options_.compacts) stop = {"compaction", nullptr};
     json::object memory = memory_object(agent_, usage_, event.saved);
     add_left_out(memory, options_.left_out);
     json::object message{{"id", options_.message_id},
                          {"type", "message"},
                          {"role", "assistant"},
                          {"model", options_.model},
-                         {"content", std::move(content)},
+                         {"content", content()},
                          {"stop_reason", stop.reason},
                          {"stop_sequence", stop.sequence},
                          {"usage", usage_object(usage_, event.output_tokens)},
                          {"semantic", std::move(memory)}};
     if (options_.diagnoses) message["diagnostics"] = diagnostics_of(usage_, options_);
+    add_edits(options_, message);
+    add_safeguards(options_, message);
+    message_ = std::move(message);
     // Not json::serialize: the numbers in a tool's input keep their plain form.
-    return to_text(message);
+    return to_text(message_);
+}
+
+std::string message_collector::with_verdicts(json::array results) {
+    message_["safeguard_results"] = std::move(results);
+    return to_text(message_);
 }
 
 }  // namespace semantic::protocol::anthropic

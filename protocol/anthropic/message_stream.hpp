@@ -2,6 +2,9 @@
 // The reply to /v1/messages: the engine's events as SSE, or collected into one body. How they are
 // fed: protocol/reply.hpp.
 
+#include <boost/json/array.hpp>
+#include <boost/json/object.hpp>
+
 #include <cstddef>
 #include <optional>
 #include <string>
@@ -9,6 +12,7 @@
 #include <vector>
 
 #include "engine/types/generation.hpp"
+#include "protocol/anthropic/safeguards.hpp"
 #include "protocol/reply.hpp"
 #include "protocol/shown_space.hpp"
 #include "protocol/wire/errc.hpp"
@@ -27,6 +31,17 @@ struct reply_options {
     bool diagnoses = false;             // `diagnostics` says why not more was remembered
     std::string previous_message_id{};  // what the client compares with, or empty
     std::vector<std::string> left_out{};  // answer_request::left_out
+    /// What context_management has changed. Absent: it was not asked for.
+    std::optional<boost::json::array> applied_edits{};
+    /// The answer is a summary, which comes in one block of type compaction.
+    bool compacts = false;
+    boost::json::array tool_changes{};  // of that block
+    /// A block of that type that stands before the answer, or empty.
+    boost::json::object summary_block{};
+    /// The calls are kept for a judge. The reply has safeguard_results in any case.
+    bool is_judged = false;
+    /// Else these, where there are any.
+    boost::json::array safeguard_results{};
 };
 
 class message_stream final : public reply_stream {
@@ -51,9 +66,17 @@ class message_stream final : public reply_stream {
     std::string ping() const override;
     bool ended() const noexcept override { return state_ == state::ended; }
 
+    /// The whole calls of an answer that is_judged.
+    const std::vector<judged_call>& calls() const noexcept { return judged_; }
+    /// `bytes`: those that end with on_finished()'s. Returns: the same with these results.
+    std::string with_verdicts(std::string bytes, boost::json::array results);
+
   private:
     enum class state { fresh, between_blocks, in_text, in_thinking, in_call, ended };
     std::string close_block();
+    /// A block of type compaction, from its start to its stop.
+    std::string whole_summary(const boost::json::object& block);
+    std::string ending() const;
 
     reply_options options_;
     id_maker* ids_;
@@ -63,6 +86,12 @@ class message_stream final : public reply_stream {
     std::size_t tool_calls_ = 0;  // whole ones
     shown_space space_;           // no block for it until something else follows
     std::string thinking_;        // of the open block
+    std::string summary_;
+    judged_call open_call_;
+    std::vector<judged_call> judged_;
+    boost::json::object delta_;  // of message_delta
+    engine::finished finished_;
+    std::size_t ending_bytes_ = 0;  // of message_delta and message_stop
 };
 
 class message_collector final : public reply_collector {
@@ -75,7 +104,13 @@ class message_collector final : public reply_collector {
     void on_tool_call(std::string_view name, std::string_view arguments_json) override;
     result<std::string> on_finished(const engine::finished& event) override;
 
+    /// As message_stream has it.
+    const std::vector<judged_call>& calls() const noexcept { return judged_; }
+    /// Returns: the body with these results.
+    std::string with_verdicts(boost::json::array results);
+
   private:
+    boost::json::array content() const;
     enum class kind { text, thinking, tool_use };
     struct block {
         kind is = kind::text;
@@ -90,6 +125,9 @@ class message_collector final : public reply_collector {
     std::vector<block> blocks_;
     std::size_t tool_calls_ = 0;
     shown_space space_;
+    std::string summary_;
+    std::vector<judged_call> judged_;
+    boost::json::object message_;
 };
 
 }  // namespace semantic::protocol::anthropic

@@ -2,15 +2,19 @@
 
 #include <boost/json.hpp>
 
+#include <algorithm>
 #include <limits>
 #include <string_view>
 #include <utility>
+#include <variant>
 
 #include "protocol/answer_form.hpp"
 #include "protocol/anthropic/conversation.hpp"
+#include "protocol/anthropic/summaries.hpp"
 #include "protocol/prompt_form.hpp"
 #include "protocol/reply_parts.hpp"
 #include "protocol/wire/fields.hpp"
+#include "protocol/wire/memory_wishes.hpp"
 
 namespace semantic::protocol::anthropic {
 
@@ -45,21 +49,18 @@ thread_fields parse_thread(const json_cursor& root, const messages_limits& limit
     return fields;
 }
 
-/// The messages, and the tools of the thread that they continue.
+/// The messages; those of a thread with its tools.
 engine::conversation parse_chat(const json_cursor& root, const thread_fields& thread,
                                 const messages_limits& limits, const thread_tools& tools_of,
                                 left_out_names& left_out) {
-    engine::conversation chat = parse_conversation(root, limits, left_out);
-    if (!root.ok() || thread.continues.empty()) return chat;
-    result<std::vector<engine::tool_definition>> tools = thread_not_found(thread.continues);
+    if (!root.ok() || thread.continues.empty()) return parse_conversation(root, limits, left_out);
+    result<engine::tool_lists> tools = thread_not_found(thread.continues);
     if (tools_of) tools = tools_of(thread.continues);
-    if (tools)
-        chat.tools = std::move(*tools);
-    else
-        root.at("thread")
-            .at("previous_message_id")
-            .fail(tools.error().code, tools.error().what, tools.error().error_code);
-    return chat;
+    if (tools) return parse_conversation(root, limits, left_out, *std::move(tools));
+    root.at("thread")
+        .at("previous_message_id")
+        .fail(tools.error().code, tools.error().what, tools.error().error_code);
+    return {};
 }
 
 void parse_tool_choice(const json_cursor& root, messages_request& request) {
@@ -172,6 +173,24 @@ void parse_end(const json_cursor& root, const engine::output_form& form, bool th
         last.fail(errc::bad_value, "final assistant content cannot end with trailing whitespace");
 }
 
+bool may_compact(const context_edits& edits) {
+    return std::ranges::any_of(
+        edits.list, [](const auto& each) { return std::holds_alternative<compact>(each); });
+}
+
+/// The edits, and what it takes to go on behind a summary.
+void parse_edits(const json_cursor& root, const messages_limits& limits, left_out_names& left_out,
+                 messages_request& request) {
+    request.edits = parse_context_edits(root, limits, left_out);
+    if (root.ok()) request.tool_changes = tool_changes_of(root, request.chat);
+    if (!root.ok() || !may_compact(request.edits)) return;
+    boost::json::object rest;
+    for (const auto& [key, value] : root.as_object())
+        if (key != "messages" && key != "context_management" && key != "thread")
+            rest.emplace(key, value);
+    request.rest_of_body = to_text(std::move(rest));
+}
+
 messages_request parse_root(const json_cursor& root, const messages_limits& limits,
                             const thread_tools& tools_of) {
     messages_request request;
@@ -183,7 +202,6 @@ messages_request parse_root(const json_cursor& root, const messages_limits& limi
     request.max_tokens = max_tokens.value_or(0);
     left_out_names left_out;
     request.chat = parse_chat(root, request.thread, limits, tools_of, left_out);
-    request.left_out = left_out.take();
     if (auto list = root.find("stop_sequences"))
         request.stop_sequences = parse_stop_list(*list, limits);
     request.ending = parse_ending(root, request.max_tokens, limits);
@@ -198,6 +216,12 @@ messages_request parse_root(const json_cursor& root, const messages_limits& limi
     parse_tool_choice(root, request);
     request.user_id = parse_user_id(root, limits);
     request.stream = flag_at(root, "stream");
+    request.memory = parse_cache_control(root);
+    request.safeguards = parse_safeguards(root, left_out);
+    parse_edits(root, limits, left_out, request);
+    request.left_out = left_out.take();
+    parse_compaction(root, request);
+    if (request.compacts) return request;
     parse_end(root, request.form, request.shows_thinking, request.max_tokens > 0, request.chat);
     return request;
 }
@@ -227,14 +251,19 @@ result<count_tokens_request> parse_count_tokens(std::string_view body,
         left_out_names left_out;
         request.chat = parse_chat(root, request.thread, limits, tools_of, left_out);
         request.thinking = parse_thinking(root);
+        request.edits = parse_context_edits(root, limits, left_out);
         parse_template_values(root, request.thinking, request.chat);
         parse_end(root, {}, request.thinking.enabled.value_or(false), true, request.chat);
         return request;
     });
 }
 
-std::string count_tokens_body(int input_tokens) {
-    return "{\"input_tokens\":" + std::to_string(input_tokens) + "}";
+std::string count_tokens_body(int input_tokens, int original_tokens) {
+    std::string body = "{\"input_tokens\":" + std::to_string(input_tokens);
+    if (original_tokens > 0)
+        body += ",\"context_management\":{\"original_input_tokens\":" +
+                std::to_string(original_tokens) + "}";
+    return body + "}";
 }
 
 }  // namespace semantic::protocol::anthropic

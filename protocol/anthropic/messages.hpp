@@ -11,6 +11,8 @@
 
 #include "engine/types/conversation.hpp"
 #include "protocol/answer_request.hpp"
+#include "protocol/anthropic/context_edits.hpp"
+#include "protocol/anthropic/safeguards.hpp"
 #include "protocol/wire/errc.hpp"
 
 namespace semantic::protocol::anthropic {
@@ -21,8 +23,7 @@ struct messages_limits : request_limits {
 
 /// Asks for the tools of a message thread by its latest answer. Errors: not_found, with the
 /// vendor's code, and why that answer cannot be gone on from.
-using thread_tools =
-    std::function<result<std::vector<engine::tool_definition>>(const std::string& message_id)>;
+using thread_tools = std::function<result<engine::tool_lists>(const std::string& message_id)>;
 
 /// What a request says about its message thread.
 struct thread_fields {
@@ -37,6 +38,13 @@ struct messages_request : answer_request {
     bool diagnoses = false;           // the reply says why not more of the prompt was remembered
     std::string previous_message_id;  // diagnostics.previous_message_id, or empty
     std::string user_id;              // metadata.user_id, or empty
+    context_edits edits;
+    /// The answer is a summary of the conversation, in a block of type compaction.
+    bool compacts = false;
+    boost::json::array tool_changes;  // of such a block
+    /// Where the edits may ask for a summary: the body without its messages and edits.
+    std::string rest_of_body;
+    std::optional<safeguard_request> safeguards;
 };
 
 /// The refusal of an answer that nobody knows, or that cannot be gone on from any more.
@@ -54,12 +62,14 @@ struct count_tokens_request {
     engine::conversation chat;
     engine::thinking_params thinking;
     thread_fields thread;
+    context_edits edits;
 };
 /// The same fields and errors; max_tokens is not needed.
 result<count_tokens_request> parse_count_tokens(std::string_view body,
                                                 const messages_limits& limits = {},
                                                 const thread_tools& tools_of = {});
-/// {"input_tokens":n}
-std::string count_tokens_body(int input_tokens);
+/// {"input_tokens":n}; `original_tokens`: what it was before edits, or 0 where the request has
+/// none.
+std::string count_tokens_body(int input_tokens, int original_tokens = 0);
 
 }  // namespace semantic::protocol::anthropic

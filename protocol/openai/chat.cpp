@@ -11,6 +11,7 @@
 #include "protocol/openai/common_fields.hpp"
 #include "protocol/prompt_form.hpp"
 #include "protocol/wire/fields.hpp"
+#include "protocol/wire/memory_wishes.hpp"
 #include "storage/types/hex.hpp"
 
 namespace semantic::protocol::openai {
@@ -112,6 +113,7 @@ chat_request parse_root(const json_cursor& root, const chat_limits& limits) {
     request.top_scores = parse_logprobs(root, limits);
     request.choices = parse_choices(root, limits);
     parse_streaming(root, request);
+    request.memory = parse_prompt_cache_options(root);
     left_out_names left_out;
     request.chat = parse_conversation(root, limits, left_out);
     request.left_out = left_out.take();

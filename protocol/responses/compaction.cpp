@@ -22,13 +22,6 @@ bool is_users_message(const json::value& item) {
     return is_message && role != nullptr && *role == "user";
 }
 
-std::string_view summary_question() {
-    return "Summarize our conversation so far, so that somebody who has nothing else can go on "
-           "with it: what was asked for, what was found and decided, what was done, with the names "
-           "of files and the values that matter, and what is left to do. Answer with the summary "
-           "alone.";
-}
-
 void compaction_collector::on_admitted(const engine::admitted& event) {
     usage_ = event.usage;
     agent_ = event.agent.str();

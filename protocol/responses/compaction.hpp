@@ -16,12 +16,6 @@
 
 namespace semantic::protocol::responses {
 
-/// Of a summary, where the request names no limit.
-inline constexpr int summary_tokens_max = 1024;
-
-/// What the model is asked behind the conversation.
-std::string_view summary_question();
-
 /// Whether the item is a message of the user's.
 bool is_users_message(const boost::json::value& item);
 

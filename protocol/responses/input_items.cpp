@@ -174,6 +174,9 @@ class conversation_builder {
         if (type == "function_call_output" || type == "custom_tool_call_output")
             return add_output(item, parse_output(item.at("output"), limits_, position_));
         if (type == "compaction") return add_compaction(item);
+        if (type == "additional_tools") return add_tools(item);
+        if (type == "tool_search_output") return add_search_output(item);
+        if (type == "configuration_update") return add_configuration(item);
         add_other(item, type);
     }
 
@@ -227,6 +230,41 @@ class conversation_builder {
         text_bytes_ += bytes_of(text);
         chat_.messages.push_back(
             {role::tool, {engine::tool_result_part{std::move(id), std::move(text), false}}});
+    }
+    /// Returns: what is said of the item's `tools`.
+    std::string text_of_tools(const json_cursor& item) {
+        std::string text;
+        const auto list = item.find("tools");
+        if (!list || context_.tools == nullptr) return text;
+        for (engine::tool_definition& each : context_.tools->read_late(*list)) {
+            if (!text.empty() || context_.roster.has_pending()) text += '\n';
+            if (list->ok() && !context_.roster.define(std::move(each), text))
+                list->fail(errc::bad_value, "there may be " +
+                                                std::to_string(tool_roster::tools_max) +
+                                                " tools, with those in items");
+        }
+        return text;
+    }
+    /// A message of its own, even where it opens the input: the system text stays as it is.
+    void add_notice(std::string text) {
+        if (text.empty() && !context_.roster.has_pending()) return;
+        chat_.messages.push_back({role::system, {engine::text_part{std::move(text)}}});
+        context_.roster.settle(chat_.messages.size() - 1, 0);
+    }
+    void add_tools(const json_cursor& item) { add_notice(text_of_tools(item)); }
+    void add_search_output(const json_cursor& item) {
+        std::string text = text_of_tools(item);
+        if (!has_text(item, "call_id")) return add_notice(std::move(text));
+        if (text.empty() && !context_.roster.has_pending()) text = readable_members(item.value());
+        add_output(item, std::move(text));
+        context_.roster.settle(chat_.messages.size() - 1, 0);
+    }
+    void add_configuration(const json_cursor& item) {
+        const auto reasoning = item.find("reasoning");
+        const auto effort = reasoning ? reasoning->find("effort") : std::nullopt;
+        if (!effort) return position_.left_out.add("configuration_update");
+        add_notice("Reasoning effort from here on: " +
+                   parse_bounded(*effort, limits_.name_bytes_max));
     }
     /// An item of a tool that has a type of its own, or of a type that is not known.
     void add_other(const json_cursor& item, const std::string& type) {
@@ -327,7 +365,8 @@ void check_items(const json_cursor& list, const response_limits& limits) {
     const kept_sources none;
     const tool_names names;
     left_out_names left_out;
-    const input_context context{nothing, none, names, left_out, false};
+    tool_roster roster;
+    const input_context context{nothing, none, names, left_out, roster, nullptr, false};
     conversation_builder chat(limits, context);
     const std::size_t count = parse_count(list, limits.items_max);
     for (std::size_t i = 0; i < count && list.ok(); ++i) chat.add(list.item(i));

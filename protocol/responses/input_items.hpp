@@ -7,7 +7,9 @@
 #include "engine/types/conversation.hpp"
 #include "engine/types/generation.hpp"
 #include "protocol/history/parts.hpp"
+#include "protocol/history/tool_roster.hpp"
 #include "protocol/responses/request.hpp"
+#include "protocol/responses/tool_list.hpp"
 #include "protocol/responses/tool_names.hpp"
 #include "protocol/wire/json.hpp"
 
@@ -26,6 +28,8 @@ struct input_context {
     const kept_sources& kept;      // where references lead, and who pays for what they bring
     const tool_names& names;       // of the request's tools
     left_out_names& left_out;
+    tool_roster& roster;      // takes the tools that items bring
+    tool_list_reader* tools;  // reads them; null: they are not read
     /// Somebody is to be answered, so that there is a message.
     bool is_asked = true;
 };
@@ -47,6 +51,8 @@ struct read_input {
 ///   left out, and so is its compaction.
 /// - Calls that the client ran itself, of whatever type, are calls with their outputs; what the
 ///   vendor's servers ran is told in a line; items of other types are left out.
+/// - Tools of additional_tools and tool_search_output are told where these items stand, and so is a
+///   configuration_update.
 /// - Pictures and the like are told by a line, save in the newest item (of outputs, in all that
 ///   stand at the end), where they are refused.
 read_input parse_input(const json_cursor& root, const input_context& context,

@@ -9,14 +9,17 @@
 #include <utility>
 
 #include "protocol/answer_form.hpp"
+#include "protocol/history/summary.hpp"
 #include "protocol/openai/common_fields.hpp"
 #include "protocol/prompt_form.hpp"
 #include "protocol/responses/compaction.hpp"
 #include "protocol/responses/input_items.hpp"
 #include "protocol/responses/kept_response.hpp"
+#include "protocol/responses/tool_list.hpp"
 #include "protocol/tools.hpp"
 #include "protocol/wire/fields.hpp"
 #include "protocol/wire/json.hpp"
+#include "protocol/wire/memory_wishes.hpp"
 #include "protocol/wire/work_limit.hpp"
 
 namespace semantic::protocol::responses {
@@ -34,107 +37,13 @@ void refuse_what_is_not_kept(const json_cursor& root) {
                          "nothing is cut from a conversation here; only \"disabled\" is supported");
 }
 
-bool is_own_tool(std::string_view type) { return type == "function" || type == "custom"; }
-
-/// A tool that takes a text, as a function with one argument.
-engine::tool_definition parse_text_tool(const json_cursor& tool, const response_limits& limits) {
-    engine::tool_definition definition = parse_function(
-        tool, "parameters",
-        R"({"type":"object","properties":{"input":{"type":"string"}},"required":["input"],)"
-        R"("additionalProperties":false})",
-        limits);
-    auto format = tool.find("format");
-    if (!format || string_at(*format, "type") != "grammar") return definition;
-    // The grammar says how the text is written; the model is told, since no other form holds it.
-    definition.description += "\n\nThe input follows this grammar (" +
-                              string_at(*format, "syntax") + "):\n" +
-                              string_at(*format, "definition");
-    return definition;
-}
-
-/// Reads the tools that a client runs. Those of the vendor's servers are left out.
-class tool_list_reader {
-  public:
-    tool_list_reader(const response_limits& limits, response_request& request,
-                     left_out_names& left_out)
-        : limits_(limits), request_(request), left_out_(left_out) {}
-
-    void read(const json_cursor& root) {
-        auto list = root.find("tools");
-        const std::size_t count = list ? parse_count(*list, limits_.tools_max) : 0;
-        for (std::size_t i = 0; i < count; ++i) reserve_name(list->item(i));
-        for (std::size_t i = 0; i < count && list->ok(); ++i) add(list->item(i));
-    }
-
-  private:
-    /// Names that are their own come before those that are made.
-    void reserve_name(const json_cursor& tool) {
-        auto type = tool.find("type");
-        auto name = tool.find("name");
-        if (!type || !name || !type->value().is_string() || !name->value().is_string()) return;
-        if (is_own_tool(type->as_string())) request_.names.reserve(std::string(name->as_string()));
-    }
-
-    void add(const json_cursor& tool) {
-        const std::string type = string_at(tool, "type");
-        if (type == "namespace") return add_namespace(tool);
-        if (!is_own_tool(type)) return left_out_.add(type);
-        engine::tool_definition definition = parse_definition(tool, type);
-        if (!own_names_.insert(definition.name).second) return refuse_name(tool, definition.name);
-        take(tool, type, std::move(definition));
-    }
-
-    void add_namespace(const json_cursor& holder) {
-        const std::string space = bounded_at(holder, "name", limits_.name_bytes_max);
-        auto list = holder.find("tools");
-        const std::size_t count = list ? parse_count(*list, limits_.tools_max) : 0;
-        for (std::size_t i = 0; i < count && list->ok(); ++i) {
-            const json_cursor tool = list->item(i);
-            const std::string type = string_at(tool, "type");
-            if (!is_own_tool(type)) {
-                left_out_.add(type);
-                continue;
-            }
-            engine::tool_definition definition = parse_definition(tool, type);
-            auto flat = request_.names.add(space, definition.name);
-            if (!flat) return refuse_name(tool, definition.name);
-            definition.name = *std::move(flat);
-            take(tool, type, std::move(definition));
-        }
-    }
-
-    engine::tool_definition parse_definition(const json_cursor& tool, std::string_view type) const {
-        if (type == "custom") return parse_text_tool(tool, limits_);
-        return parse_function(tool, "parameters", R"({"type":"object","properties":{}})", limits_);
-    }
-
-    static void refuse_name(const json_cursor& tool, std::string_view name) {
-        tool.at("name").fail(errc::bad_value,
-                             "tool names must be unique, found " + quoted(name) + " twice");
-    }
-
-    void take(const json_cursor& tool, std::string_view type, engine::tool_definition definition) {
-        auto& tools = request_.chat.tools;
-        if (tools.size() == limits_.tools_max)
-            return tool.fail(errc::bad_value, "there may be " + std::to_string(limits_.tools_max) +
-                                                  " tools, with those in namespaces");
-        if (type == "custom") request_.text_tools.insert(definition.name);
-        tools.push_back(std::move(definition));
-    }
-
-    const response_limits& limits_;
-    response_request& request_;
-    left_out_names& left_out_;
-    std::set<std::string> own_names_;
-};
-
 /// A tool that a client names, by the name that the model knows it by.
 std::string named_tool(const json_cursor& named, const response_request& request) {
     const std::string name = string_at(named, "name");
     if (auto space = named.find("namespace"))
         return request.names.flat_of(std::string(space->as_string()), name);
     const auto is_it = [&](const auto& tool) { return tool.name == name; };
-    if (std::ranges::any_of(request.chat.tools, is_it)) return name;
+    if (std::ranges::any_of(request.chat.callable_tools(), is_it)) return name;
     return request.names.only_flat_of(name).value_or(name);
 }
 
@@ -166,7 +75,8 @@ void parse_allowed(const json_cursor& choice, const response_limits& limits, boo
     const tool_use use = parse_mode(choice.at("mode"));
     const json_cursor list = choice.at("tools");
     std::set<std::string> known;
-    for (const engine::tool_definition& tool : request.chat.tools) known.insert(tool.name);
+    for (const engine::tool_definition& tool : request.chat.callable_tools())
+        known.insert(tool.name);
     std::set<std::string> allowed;
     std::set<std::string> spaces;
     const std::size_t count = parse_count(list, limits.tools_max);
@@ -184,7 +94,7 @@ void parse_allowed(const json_cursor& choice, const response_limits& limits, boo
     if (use == tool_use::always && allowed.empty())
         list.fail(errc::bad_value, "a call is required, and none of the tools may be called");
     if (use == tool_use::always) request.form.tools.assign(allowed.begin(), allowed.end());
-    if (use == tool_use::when_wanted && allowed.size() < request.chat.tools.size())
+    if (use == tool_use::when_wanted && allowed.size() < known.size())
         list.fail(errc::unsupported,
                   "some tools alone may be called only where a call is required; name all of them");
 }
@@ -286,7 +196,8 @@ json::object repeated_fields(const json_cursor& root) {
         {"top_logprobs", said("top_logprobs", 0)},
         {"top_p", said("top_p", nullptr)},
         {"truncation", "disabled"}};
-    for (std::string_view key : {"prompt_cache_key", "safety_identifier", "user"})
+    for (std::string_view key :
+         {"prompt_cache_key", "prompt_cache_options", "safety_identifier", "user"})
         if (auto field = root.find(key)) fields[key] = field->value();
     return fields;
 }
@@ -329,6 +240,30 @@ void parse_keeping(const json_cursor& root, response_request& request) {
         root.at("background")
             .fail(errc::bad_value, "needs store: true, for the response is asked for by its id");
     request.generates = flag_at(root, "generate", true);
+    auto options = root.find("prompt_cache_options");
+    if (options && flag_at(*options, "prewarm")) request.generates = false;
+}
+
+bool is_compaction(const json::value& item) {
+    const json::object* object = item.if_object();
+    const json::value* type = object != nullptr ? object->if_contains("type") : nullptr;
+    return type != nullptr && (*type == "compaction" || *type == "compaction_trigger");
+}
+
+/// prompt_cache_options.comparison_response_id. Requires: request.repeated.
+void parse_comparison(const json_cursor& root, const response_limits& limits,
+                      const kept_sources& kept, response_request& request) {
+    auto options = root.find("prompt_cache_options");
+    auto field = options ? options->find("comparison_response_id") : std::nullopt;
+    if (!field || !root.ok()) return;
+    request.compared.emplace();
+    const std::string id = parse_bounded(*field, limits.id_bytes_max);
+    auto earlier = kept.response_of ? kept.response_of(id) : std::nullopt;
+    if (!earlier) return;
+    auto input = root.find("input");
+    const json::array* items = input ? input->value().if_array() : nullptr;
+    const bool compacts = items != nullptr && std::ranges::any_of(*items, is_compaction);
+    request.compared = compare_with(*earlier, request.model, request.repeated, compacts);
 }
 
 /// What is kept of the request, once all of it was found to be right.
@@ -358,11 +293,7 @@ void parse_compaction_trigger(const json_cursor& root, response_request& request
     const auto type = input->item(items->size() - 1).find("type");
     if (!type || type->value() != "compaction_trigger") return;
     request.compacts = true;
-    request.chat.messages.push_back(
-        {engine::role::user, {engine::text_part{std::string(summary_question())}}});
-    request.max_tokens = std::min(request.max_tokens, summary_tokens_max);
-    request.form = {};
-    request.tool_calls_max = 0;
+    ask_for_summary(request, summary_question());
 }
 
 response_request parse_root(const json_cursor& root, std::string_view body,
@@ -386,13 +317,14 @@ response_request parse_root(const json_cursor& root, std::string_view body,
     if (said.hand_over) earlier = std::move(said);
     parse_keeping(root, request);
     left_out_names left_out;
-    tool_list_reader(limits, request, left_out).read(root);
-    std::vector<engine::tool_definition> tools = std::move(request.chat.tools);
-    read_input input =
-        parse_input(root, {earlier, kept, request.names, left_out, request.generates}, limits);
+    tool_list_reader tools(limits, request.text_tools, request.names, left_out);
+    tool_roster roster(tools.read(root));
+    request.searches_tools = tools.has_search();
+    read_input input = parse_input(
+        root, {earlier, kept, request.names, left_out, roster, &tools, request.generates}, limits);
     request.chat = std::move(input.chat);
     excess = input.excess;
-    request.chat.tools = std::move(tools);
+    roster.hand_over(request.chat);
     request.left_out = left_out.take();
     parse_reasoning(root, request);
     parse_template_values(root, request.thinking, request.chat);
@@ -402,13 +334,20 @@ response_request parse_root(const json_cursor& root, std::string_view body,
     parse_tool_choice(root, limits, request);
     parse_most_calls(root, request);
     parse_compaction_trigger(root, request);
+    request.memory = parse_prompt_cache_options(root);
     request.repeated = repeated_fields(root);
+    parse_comparison(root, limits, kept, request);
     check_repeated(root, body, limits, request);
     keep_input(root, kept, request);
     return request;
 }
 
 }  // namespace
+
+std::string input_tokens_body(int input_tokens) {
+    return R"({"object":"response.input_tokens","input_tokens":)" + std::to_string(input_tokens) +
+           "}";
+}
 
 result<response_request> parse_response(std::string_view body, const response_limits& limits,
                                         const kept_sources& kept) {

@@ -8,12 +8,14 @@
 
 #include <cstddef>
 #include <functional>
+#include <optional>
 #include <set>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "protocol/answer_request.hpp"
+#include "protocol/responses/cache_diagnostics.hpp"
 #include "protocol/responses/kept_response.hpp"
 #include "protocol/responses/tool_names.hpp"
 #include "protocol/wire/errc.hpp"
@@ -41,6 +43,8 @@ struct response_request : answer_request {
     boost::json::object repeated;
     /// Tools whose input is a text: the model calls them with one argument, `input`.
     std::set<std::string> text_tools;
+    /// The client searches for tools: calls of that search come in items of their own type.
+    bool searches_tools = false;
     /// Of tools in namespaces: under which names the model knows them.
     tool_names names;
     /// The response that its input follows, or empty: it is all.
@@ -62,17 +66,23 @@ struct response_request : answer_request {
     /// Reasoning comes with what brings it back in the next request (include:
     /// reasoning.encrypted_content).
     bool seals_reasoning = false;
+    /// The reply says how far the prompt was remembered beside an earlier response.
+    std::optional<cache_comparison> compared{};
 };
 
 /// Hands over the conversation up to the end of the response with this id, item after item. Errors:
 /// not_found, with the vendor's code.
 using previous_items = std::function<result<void>(const std::string& id, const item_reader& read)>;
 
+/// The response with this id, as it was replied; nothing where it is not known.
+using earlier_response = std::function<std::optional<boost::json::object>(const std::string& id)>;
+
 /// What a request may refer to, and what that may cost.
 struct kept_sources {
     previous_items before{};           // of a response; without it there are none
     previous_items in_conversation{};  // likewise of a conversation
     referenced_item item_of{};         // likewise of items
+    earlier_response response_of{};    // to compare with; without it none is known
     /// Charged for every text that stands elsewhere than in the body. Null: nobody counts.
     storage::work_budget* budget = nullptr;
     /// Names the items that are kept. Null: none are.
@@ -83,5 +93,8 @@ struct kept_sources {
 /// JSON path; prompt_too_long; those of `kept`; bad_value where the budget does not hold.
 result<response_request> parse_response(std::string_view body, const response_limits& limits = {},
                                         const kept_sources& kept = {});
+
+/// {"object": "response.input_tokens", "input_tokens": n}
+std::string input_tokens_body(int input_tokens);
 
 }  // namespace semantic::protocol::responses

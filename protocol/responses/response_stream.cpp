@@ -7,6 +7,7 @@
 
 #include "protocol/openai/token_scores.hpp"
 #include "protocol/reply_parts.hpp"
+#include "protocol/responses/tool_list.hpp"
 #include "protocol/thinking_signature.hpp"
 #include "protocol/wire/api_error.hpp"
 #include "protocol/wire/json.hpp"
@@ -46,12 +47,19 @@ std::string input_of(std::string_view arguments_json) {
     return std::string(input->get_string());
 }
 
+/// Of a whole call.
+json::value arguments_of(std::string_view text) {
+    auto parsed = parse_json(text, json_limits{});
+    return parsed ? *std::move(parsed) : json::object();
+}
+
 }  // namespace
 
 json::object usage_object(const engine::prompt_usage& usage, int output_tokens,
                           int thinking_tokens) {
     return {{"input_tokens", usage.prompt_tokens},
-            {"input_tokens_details", json::object{{"cached_tokens", usage.reused_tokens}}},
+            {"input_tokens_details", json::object{{"cache_write_tokens", usage.created_tokens},
+                                                  {"cached_tokens", usage.reused_tokens}}},
             {"output_tokens", output_tokens},
             {"output_tokens_details", json::object{{"reasoning_tokens", thinking_tokens}}},
             {"total_tokens", usage.prompt_tokens + output_tokens}};
@@ -122,6 +130,12 @@ json::object response_stream::object_of(const item& one, std::string_view status
                 object["encrypted_content"] =
                     has_begun ? json::value(carrying_signature_of(one.text)) : json::value();
             break;
+        case kind::search_call:
+            object["type"] = "tool_search_call";
+            object["call_id"] = one.call_id;
+            object["execution"] = "client";
+            object["arguments"] = status == "completed" ? arguments_of(one.text) : json::object();
+            break;
         case kind::call:
         case kind::text_call:
             object["type"] = one.what == kind::call ? "function_call" : "custom_tool_call";
@@ -152,6 +166,7 @@ std::string response_stream::open(item fresh) {
 }
 
 std::string response_stream::end_arguments() {
+    if (open_->what == kind::search_call) return {};
     if (open_->what == kind::call) {
         json::object fields;
         add_names(*open_, fields);
@@ -228,6 +243,8 @@ std::string response_stream::on_admitted(const engine::admitted& event) {
     json::object memory = memory_object(agent_, usage_);
     add_left_out(memory, options_.left_out);
     response_["semantic"] = std::move(memory);
+    if (options_.compared)
+        response_["prompt_cache_diagnostics"] = diagnostics_of(*options_.compared, usage_);
     if (is_queued_) return send_response({"response.in_progress"});
     return send_response({"response.created", "response.in_progress"});
 }
@@ -279,6 +296,9 @@ std::string response_stream::on_call_begun(std::string_view name) {
     const bool takes_text = options_.text_tools.contains(std::string(name));
     space_.drop();
     is_behind_call_ = true;
+    if (options_.searches_tools && name == search_tool_name)
+        return open(
+            {kind::search_call, ids_->make("tsc_"), {}, std::string(name), ids_->call_id()});
     return open({takes_text ? kind::text_call : kind::call,
                  ids_->make(takes_text ? "ctc_" : "fc_"),
                  {},
@@ -287,16 +307,16 @@ std::string response_stream::on_call_begun(std::string_view name) {
 }
 
 std::string response_stream::on_call_arguments(std::string_view json) {
-    const bool is_call = is_open(kind::call) || is_open(kind::text_call);
-    if (state_ != state::open || !is_call || json.empty()) return {};
+    if (state_ != state::open || !has_open_call() || json.empty()) return {};
     open_->text += json;
-    // The input of a tool that takes a text is known when its JSON string has ended.
-    if (open_->what == kind::text_call) return {};
+    // The input of a tool that takes a text is known when its JSON string has ended; a search has
+    // its arguments as an object.
+    if (open_->what != kind::call) return {};
     return of_item("response.function_call_arguments.delta", {{"delta", json}});
 }
 
 std::string response_stream::on_call_ended(bool is_whole) {
-    if (state_ != state::open || !(is_open(kind::call) || is_open(kind::text_call))) return {};
+    if (state_ != state::open || !has_open_call()) return {};
     calls_ += is_whole ? 1 : 0;
     return close(is_whole ? "completed" : "incomplete");
 }

@@ -18,6 +18,7 @@
 
 #include "engine/types/generation.hpp"
 #include "protocol/reply.hpp"
+#include "protocol/responses/cache_diagnostics.hpp"
 #include "protocol/responses/tool_names.hpp"
 #include "protocol/shown_space.hpp"
 #include "protocol/wire/errc.hpp"
@@ -45,7 +46,9 @@ struct reply_options {
     boost::json::value conversation{};  // {"id"}, or null
     /// What is said is a summary, which comes sealed in one item of type compaction.
     bool compacts = false;
-    tool_names names{};  // response_request::names
+    tool_names names{};                          // response_request::names
+    bool searches_tools = false;                 // response_request::searches_tools
+    std::optional<cache_comparison> compared{};  // response_request::compared
 };
 
 class response_stream final : public reply_stream {
@@ -86,7 +89,7 @@ class response_stream final : public reply_stream {
 
   private:
     enum class state { fresh, open, ended };
-    enum class kind { message, reasoning, call, text_call };
+    enum class kind { message, reasoning, call, text_call, search_call };
     struct item {
         kind what;
         std::string id;
@@ -108,6 +111,9 @@ class response_stream final : public reply_stream {
     void add_names(const item& call, boost::json::object& object) const;
     boost::json::object part_of(const item& one) const;
     bool is_open(kind what) const { return open_ && open_->what == what; }
+    bool has_open_call() const {
+        return is_open(kind::call) || is_open(kind::text_call) || is_open(kind::search_call);
+    }
     std::string open(item fresh);
     /// The item that a summary comes in.
     std::string add_compaction();

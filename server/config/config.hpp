@@ -130,6 +130,7 @@ struct config {
     std::chrono::seconds model_ttl{0};     // without requests; 0: a model stays
     int max_loaded = 1;                    // models at once
     bool strict_model_names = false;       // off: any unknown name means the loaded model
+    std::chrono::seconds safeguards{20};   // for the verdict on an answer's calls; 0: none is given
 };
 
 /// Whether clients must send a key.

@@ -276,6 +276,17 @@ const std::array options{
         false,
         set_switch<&config::strict_model_names>,
         print_switch<&config::strict_model_names>},
+    config_option{
+        "safeguards-s",
+        "Model",
+        "SECONDS",
+        "how long the model may judge the calls of its answer where a client asks whether "
+        "they are dangerous, in seconds; 0: such a client is told at once that nobody "
+        "judges",
+        {},
+        false,
+        set_duration<&config::safeguards, 0, 600>,
+        print_duration<&config::safeguards>},
     config_option{"auto-swap",
                   "Model",
                   "on|off",

@@ -59,6 +59,8 @@ constexpr std::array table{
           metered},
     route{"POST", "/api/event_logging/batch", post_event_logging, nullptr, key, body_class::json,
           engine_need::none},
+    // Whether Claude Code reaches anybody, asked before it does anything else.
+    route{"GET", "/api/hello", get_hello, nullptr, open, body_class::none, engine_need::none},
     route{"POST", "/v1/chat/completions", nullptr, post_chat_completions, key, body_class::json,
           engine_need::named, metered},
     route{"POST", "/v1/completions", nullptr, post_completions, key, body_class::json,
@@ -69,6 +71,8 @@ constexpr std::array table{
           engine_need::none},
     // In front of {id}: no response has this name.
     route{"POST", "/v1/responses/compact", nullptr, post_compact, key, body_class::json,
+          engine_need::named, metered},
+    route{"POST", "/v1/responses/input_tokens", nullptr, post_input_tokens, key, body_class::json,
           engine_need::named, metered},
     route{"POST", "/v1/conversations", nullptr, post_conversations, key, body_class::json,
           engine_need::loaded, metered},

@@ -102,6 +102,58 @@ const anthropic_message = (r) => {
 };
 
 const billing = 'x-anthropic-billing-header: cc_version=2.1; cc_entrypoint=cli; cch=a1b2c;';
+/** What changes in the middle of a conversation. */
+const late_message = (r) =>
+  r.pick([
+    () => ({
+      role: 'system',
+      content: r.list(3, () =>
+        r.chance(0.5)
+          ? { type: 'tool_addition', tool: { type: 'tool_reference', name: r.pick(names) } }
+          : { type: 'tool_removal', tool: { type: 'tool_reference', name: 'gone' } },
+      ),
+    }),
+    () => ({
+      role: 'system',
+      content: [
+        {
+          type: 'tool_addition',
+          tool: {
+            type: 'tool_definition',
+            definition: { name: r.pick(names), input_schema: object_schema(r) },
+          },
+        },
+      ],
+    }),
+    () => ({ role: 'system', content: r.pick(texts), clear_at: 'next_user_message' }),
+    () => ({ role: 'system', output_config: { effort: r.pick(['low', 'max']) } }),
+    () => ({ role: 'user', content: [{ type: 'compaction', content: 'The dog is Biscuit.' }] }),
+    () => ({
+      role: 'user',
+      content: [
+        {
+          type: 'tool_result',
+          tool_use_id: 'toolu_1',
+          content: [{ type: 'tool_reference', tool_name: r.pick(names) }],
+        },
+      ],
+    }),
+  ])();
+
+const anthropic_edit = (r) =>
+  r.pick([
+    () => ({
+      type: 'clear_tool_uses_20250919',
+      trigger: { type: r.pick(['tool_uses', 'input_tokens']), value: r.below(40) },
+      keep: { type: 'tool_uses', value: r.below(3) },
+      ...r.some(0.3, { clear_tool_inputs: () => true, exclude_tools: () => [r.pick(names)] }),
+    }),
+    () => ({ type: 'clear_thinking_20251015', keep: 'all' }),
+    () => ({ type: 'clear_thinking_20251015', keep: { type: 'thinking_turns', value: 1 } }),
+    () => ({ type: 'compact_20260112', pause_after_compaction: r.chance(0.5) }),
+    () => ({ type: 'of_tomorrow_20270101' }),
+  ])();
+
 const anthropic_prompt = (r) => {
   const tools = tool_names(r).map((name) => ({
     name,
@@ -110,17 +162,22 @@ const anthropic_prompt = (r) => {
       description: () => r.pick(texts),
       strict: () => r.chance(0.5),
       type: () => 'custom',
-      cache_control: () => ({ type: 'ephemeral' }),
+      cache_control: () => ({ type: 'ephemeral', ...r.some(0.5, { ttl: () => '1h' }) }),
     }),
+    ...r.some(0.1, { defer_loading: () => true }),
   }));
   const choices = [{ type: 'auto' }, { type: 'none' }];
-  if (tools.length > 0) {
+  const told = tools.filter((tool) => !tool.defer_loading);
+  if (told.length > 0) {
     choices.push({ type: 'any' });
-    choices.push({ type: 'tool', name: r.pick(tools).name, disable_parallel_tool_use: true });
+    choices.push({ type: 'tool', name: r.pick(told).name, disable_parallel_tool_use: true });
   }
   return {
     model: r.pick(['any', 'claude-x', 'semantic-tiny']),
-    messages: [...r.list(4, () => anthropic_message(r)), { role: 'user', content: 'Hello.' }],
+    messages: [
+      ...r.list(4, () => (r.chance(0.2) ? late_message(r) : anthropic_message(r))),
+      { role: 'user', content: 'Hello.' },
+    ],
     ...r.some(0.1, { thread: () => ({ type: 'create' }) }),
     ...r.some(0.3, {
       system: () =>
@@ -159,7 +216,8 @@ export const messages = (r) => {
       seed: () => r.below(1000),
       output_config: () => ({ effort: r.pick(['low', 'high']) }),
       cache_control: () => ({ type: 'ephemeral' }),
-      context_management: () => ({ edits: [] }),
+      context_management: () => ({ edits: r.list(3, () => anthropic_edit(r)) }),
+      safeguards: () => [{ type: 'dangerous_tool_use', classifier_context: { v: 1 } }],
       mcp_servers: () => [],
       unknown_field: () => r.pick(texts),
     }),
@@ -242,6 +300,18 @@ const response_item = (r) =>
     () => ({ type: 'function_call', call_id: 'call_1', name: r.pick(names), arguments: '{}' }),
     () => ({ type: 'function_call_output', call_id: 'call_1', output: r.pick(texts) }),
     () => ({ type: 'reasoning', id: 'rs_1', summary: [] }),
+    () => ({
+      type: 'additional_tools',
+      role: 'developer',
+      tools: [{ type: 'function', name: r.pick(names), parameters: object_schema(r) }],
+    }),
+    () => ({
+      type: 'tool_search_output',
+      call_id: 'call_1',
+      execution: 'client',
+      tools: [{ type: 'function', name: r.pick(names), parameters: object_schema(r) }],
+    }),
+    () => ({ type: 'configuration_update', reasoning: { effort: 'low' } }),
   ])();
 
 /** A body of /v1/responses. */
@@ -268,6 +338,10 @@ export const responses = (r) => {
       prompt_cache_key: () => r.pick(sessions),
       metadata: () => ({ a: 'b' }),
       truncation: () => 'disabled',
+      prompt_cache_options: () => ({
+        ttl: r.pick(['30m', '12h']),
+        ...r.some(0.3, { prewarm: () => true, comparison_response_id: () => 'resp_1' }),
+      }),
       text: () => ({ format: { type: 'text' } }),
       reasoning: () => ({ effort: r.pick(['low', 'high']) }),
       user: () => r.pick(texts),

@@ -107,13 +107,13 @@ TEST(engine_thread, goes_on_after_a_restart_with_its_tools) {
     auto engine = load(options_in(dir.path()));
     auto turn = engine->find_thread(nobody, "msg_1");
     ASSERT_TRUE(turn);
-    ASSERT_EQ(turn->tools.size(), 1u);
-    EXPECT_EQ(turn->tools[0].name, "get_weather");
-    EXPECT_TRUE(turn->tools[0].strict);
+    ASSERT_EQ(turn->tools.told.size(), 1u);
+    EXPECT_EQ(turn->tools.told[0].name, "get_weather");
+    EXPECT_TRUE(turn->tools.told[0].strict);
     EXPECT_EQ(turn->effort, "");  // this template tells none
     conversation result;
     result.messages.push_back({role::tool, {tool_result_part{"any", "sunny, 21 degrees"}}});
-    result.tools = turn->tools;
+    result.tools = turn->tools.told;
     auto second = run(*engine, continued("msg_2", "msg_1", result));
     ASSERT_TRUE(second->finished) << (second->failed ? second->failed->what : "no end");
     EXPECT_NE(second->text.find("Perth is sunny"), std::string::npos) << second->text;

@@ -19,7 +19,7 @@ class threads : public ::testing::Test {
   protected:
     threads() {
         server_.ready().engine().threads["msg_1"] = {
-            {{"look", "", R"({"type":"object"})", false}}, "", false};
+            {.told = {{"look", "", R"({"type":"object"})", false}}}, "", false};
     }
     http_reply ask(const std::string& fields, const std::string& headers = "") {
         http_client client(server_.port());

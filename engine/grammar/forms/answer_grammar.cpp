@@ -36,7 +36,7 @@ std::string key_of(const generation_request& request) {
     add(request.form.calls_too ? "calls too" : "");
     for (const std::string& name : request.form.tools) add(name);
     if (request.form.is_of_text() && !request.form.calls_too) return key;
-    for (const tool_definition& tool : request.chat.tools) {
+    for (const tool_definition& tool : request.chat.callable_tools()) {
         add(tool.name);
         add(tool.parameters_json);
         add(tool.strict ? "strict" : "free");
@@ -112,7 +112,8 @@ std::optional<held_form> answer_grammars::free_form(const generation_request& re
     if (request.form.what != output_form::kind::free && (has_calls || !calls_may_come))
         return std::nullopt;
     held_form free;
-    if (!has_calls && !request.chat.tools.empty()) free.not_held.emplace_back(calls_not_recognised);
+    if (!has_calls && !request.chat.callable_tools().empty())
+        free.not_held.emplace_back(calls_not_recognised);
     return free;
 }
 
@@ -190,7 +191,8 @@ storage::result<answer_grammars::known> answer_grammars::made_of(const generatio
             } catch (const free_schema& too_large) {
                 free.insert(too_large.owner);
                 if (free.size() > free_alone_max)
-                    for (const tool_definition& tool : request.chat.tools) free.insert(tool.name);
+                    for (const tool_definition& tool : request.chat.callable_tools())
+                        free.insert(tool.name);
             }
     } catch (const grammar_too_large& error) {
         return storage::failure{storage::errc::bad_value, given_up(request.form, error)};

@@ -47,7 +47,7 @@ class form_builder::impl {
           not_held_(not_held),
           text_(out_, json_spacing::free),
           arguments_(out_, spacing_of(format_.calls), dialect_of(format_.calls), quote()) {
-        for (const tool_definition& each : request_.chat.tools)
+        for (const tool_definition& each : request_.chat.callable_tools())
             tools_.try_emplace(each.name, &each);
     }
 
@@ -273,7 +273,8 @@ class form_builder::impl {
     std::vector<std::string> callable() const {
         if (!request_.form.tools.empty()) return request_.form.tools;
         std::vector<std::string> names;
-        for (const tool_definition& tool : request_.chat.tools) names.push_back(tool.name);
+        for (const tool_definition& tool : request_.chat.callable_tools())
+            names.push_back(tool.name);
         if (names.empty()) throw invalid_form("there are no tools to call");
         return names;
     }

@@ -143,8 +143,8 @@ void sequence::end_thinking() {
     const generation_request& wanted = work_->request;
     if (wanted.thinking.budget_tokens != output_tokens_ || rules_.thinking_end.empty()) return;
     const bool thinks = wanted.thinking.enabled.value_or(rules_.answers.thinks_unless_said);
-    auto parser =
-        make_output_parser(rules_.answers, offered_tools(wanted.chat.tools), {.thinks = thinks});
+    auto parser = make_output_parser(rules_.answers, offered_tools(wanted.chat.callable_tools()),
+                                     {.thinks = thinks});
     parser->push(std::string_view(text_).substr(work_->prompt->text.size()));
     if (!parser->is_thinking()) return;
     forced_ = tokenizer_.encode(rules_.thinking_end);

@@ -139,8 +139,9 @@ engine::generation_request owned(const answer_context& of, engine::generation_re
 engine::offered_tools tools_of(const engine::generation_request& wanted) {
     // What is appended does not say again which tools there are.
     const bool is_untold = wanted.append && !wanted.text;
-    if (is_untold && wanted.chat.tools.empty()) return engine::offered_tools::any();
-    return engine::offered_tools(wanted.chat.tools);
+    const auto& tools = wanted.chat.callable_tools();
+    if (is_untold && tools.empty()) return engine::offered_tools::any();
+    return engine::offered_tools(tools);
 }
 
 /// One answer in the making.

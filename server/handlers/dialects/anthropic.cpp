@@ -1,9 +1,15 @@
 #include "server/handlers/dialects/anthropic.hpp"
 
+#include <functional>
+#include <utility>
+
 #include "protocol/anthropic/message_stream.hpp"
 #include "protocol/anthropic/messages.hpp"
+#include "protocol/anthropic/summaries.hpp"
+#include "protocol/history/summary.hpp"
 #include "protocol/wire/ids.hpp"
 #include "server/handlers/answer/answer.hpp"
+#include "server/handlers/dialects/verdicts.hpp"
 
 namespace semantic::server {
 
@@ -26,7 +32,7 @@ class thread_lookup {
 
     const storage::tenant_id& tenant() const { return tenant_; }
 
-    protocol::result<std::vector<engine::tool_definition>> tools_of(const std::string& id) {
+    protocol::result<engine::tool_lists> tools_of(const std::string& id) {
         auto turn = engine_.find_thread(tenant_, id);
         if (!turn) return anthropic::thread_not_found(id);
         if (turn->is_continued)
@@ -82,15 +88,117 @@ void keep_thread(const anthropic::thread_fields& thread, const std::string& mess
     }
 }
 
-storage::result<int> count_prompt(const engine::engine& engine, const storage::tenant_id& tenant,
-                                  const anthropic::count_tokens_request& parsed) {
-    if (parsed.thread.continues.empty()) return engine.count_tokens(parsed.chat, parsed.thinking);
+protocol::result<int> count_prompt(const request& incoming, const storage::tenant_id& tenant,
+                                   const engine::conversation& chat,
+                                   const engine::thinking_params& thinking,
+                                   const std::string& continues) {
+    const auto told = [&](const storage::result<int>& tokens) -> protocol::result<int> {
+        if (!tokens) return public_fault(incoming, tokens.error());
+        return *tokens;
+    };
+    if (continues.empty()) return told(incoming.engine->count_tokens(chat, thinking));
     engine::generation_request continued;
     continued.tenant = tenant;
-    continued.chat = parsed.chat;
-    continued.thinking = parsed.thinking;
-    continued.continues = parsed.thread.continues;
-    return engine.count_continued(continued);
+    continued.chat = chat;
+    continued.thinking = thinking;
+    continued.continues = continues;
+    return told(incoming.engine->count_continued(continued));
+}
+
+/// Edits what a request has in its body: the rest of a thread is the agent's memory.
+protocol::result<anthropic::edited_context> edit_context(const request& incoming,
+                                                         const anthropic::context_edits& edits,
+                                                         const engine::thinking_params& thinking,
+                                                         engine::conversation& chat) {
+    const auto count = [&](const engine::conversation& edited) {
+        return count_prompt(incoming, {}, edited, thinking, {});
+    };
+    return anthropic::apply_context_edits(edits, chat, count);
+}
+
+bool has_tools(const engine::conversation& chat) {
+    return !chat.tools.empty() || !chat.deferred_tools.empty();
+}
+
+/// A summary of the request's conversation, made on a branch of its memory. Returns: a refusal, or
+/// nothing once `summary` has it; an empty one where the client has left.
+net::awaitable<reply> make_summary(const answer_context& asked,
+                                   const anthropic::messages_request& parsed,
+                                   const std::string& question,
+                                   std::optional<std::string>& summary) {
+    anthropic::messages_request about = parsed;
+    protocol::ask_for_summary(about, question);
+    auto wanted = about.take_generation(std::nullopt, answer_deadline(asked.with));
+    anthropic::summary_collector collector;
+    reply made = co_await collect_answer(asked, std::move(wanted), collector);
+    if (!made || made->status != 200) co_return made;
+    summary = collector.summary();
+    co_return std::nullopt;
+}
+
+anthropic::reply_options options_of(const anthropic::messages_request& parsed,
+                                    const request& incoming, std::string message_id) {
+    anthropic::reply_options options;
+    options.message_id = std::move(message_id);
+    options.request_id = incoming.id;
+    options.model = parsed.model;
+    options.tool_calls_max = parsed.tool_calls_max;
+    options.shows_thinking = parsed.shows_thinking;
+    options.hides_thinking = parsed.hides_thinking;
+    options.diagnoses = parsed.diagnoses;
+    options.previous_message_id = parsed.previous_message_id;
+    options.left_out = parsed.left_out;
+    options.compacts = parsed.compacts;
+    options.tool_changes = parsed.tool_changes;
+    return options;
+}
+
+/// What becomes of the request by its edits. A refusal, or nothing; `is_gone`: the client is.
+struct edit_outcome {
+    reply refusal{};
+    bool is_gone = false;
+    std::optional<boost::json::array> applied{};
+    boost::json::object summary_block{};
+};
+
+net::awaitable<edit_outcome> apply_edits(const answer_context& asked,
+                                         anthropic::messages_request& parsed) {
+    edit_outcome outcome;
+    if (!parsed.edits.is_asked) co_return outcome;
+    outcome.applied.emplace();
+    if (parsed.edits.list.empty() || parsed.compacts || !parsed.thread.continues.empty())
+        co_return outcome;
+    const request& incoming = asked.incoming;
+    auto edit = [&] { return edit_context(incoming, parsed.edits, parsed.thinking, parsed.chat); };
+    auto edited = co_await run_on(choose_workers(asked.with, incoming, job_length::long_job), edit,
+                                  incoming.gone);
+    if (!edited) {
+        outcome.refusal = error_response(incoming, edited.error());
+        co_return outcome;
+    }
+    outcome.applied = std::move(edited->applied);
+    if (edited->summary == nullptr) co_return outcome;
+    const std::string question = edited->summary->instructions.empty()
+                                     ? std::string(protocol::summary_question())
+                                     : edited->summary->instructions;
+    if (edited->summary->pauses) {
+        protocol::ask_for_summary(parsed, question);
+        parsed.compacts = true;
+        co_return outcome;
+    }
+    std::optional<std::string> summary;
+    outcome.refusal = co_await make_summary(asked, parsed, question, summary);
+    outcome.is_gone = !outcome.refusal && !summary;
+    if (!summary) co_return outcome;
+    outcome.summary_block = anthropic::compaction_block(*summary, std::move(parsed.tool_changes));
+    auto next = anthropic::parse_messages(
+        anthropic::body_behind_summary(parsed.rest_of_body, outcome.summary_block),
+        limits_of(asked.with));
+    if (next)
+        parsed = std::move(*next);
+    else
+        outcome.refusal = error_response(incoming, next.error());
+    co_return outcome;
 }
 
 }  // namespace
@@ -121,23 +229,33 @@ net::awaitable<reply> post_messages(const services& with, const request& incomin
     }
 
     protocol::id_maker ids(random_bits);
-    anthropic::reply_options options{ids.message_id(),       incoming.id,
-                                     parsed->model,          parsed->tool_calls_max,
-                                     parsed->shows_thinking, parsed->hides_thinking,
-                                     parsed->diagnoses,      parsed->previous_message_id,
-                                     parsed->left_out};
-    if (protocol::is_side_request(identity_of(incoming), !parsed->chat.tools.empty()))
-        *agent = std::nullopt;
+    answer_context asked{with, incoming, client};
+    const bool is_side = protocol::is_side_request(identity_of(incoming), has_tools(parsed->chat));
+    edit_outcome edited = co_await apply_edits(asked, *parsed);
+    if (edited.refusal || edited.is_gone) co_return std::move(edited.refusal);
+    anthropic::reply_options options = options_of(*parsed, incoming, ids.message_id());
+    options.applied_edits = std::move(edited.applied);
+    options.summary_block = std::move(edited.summary_block);
+    std::optional<verdicts> judge;
+    if (parsed->safeguards && with.settings.safeguards.count() > 0) {
+        options.is_judged = true;
+        judge.emplace(asked, *parsed->safeguards, parsed->chat);
+    } else if (parsed->safeguards) {
+        options.safeguard_results = anthropic::unsupported_safeguards();
+    }
+    // What a summary is asked with is no turn of the agent's.
+    if (is_side || parsed->compacts) *agent = std::nullopt;
     auto wanted = parsed->take_generation(std::move(*agent), answer_deadline(with));
     wanted.agent_may_branch = true;
     wanted.parent = std::move(*parent);
-    keep_thread(parsed->thread, options.message_id, wanted);
-    answer_context asked{with, incoming, client};
+    if (!options.compacts) keep_thread(parsed->thread, options.message_id, wanted);
     if (parsed->stream) {
         anthropic::message_stream stream(std::move(options), ids);
+        if (judge) asked.at_end = judge->watch(stream);
         co_return co_await stream_answer(asked, std::move(wanted), stream);
     }
     anthropic::message_collector collector(std::move(options), ids);
+    if (judge) asked.at_end = judge->watch(collector);
     co_return co_await collect_answer(asked, std::move(wanted), collector);
 }
 
@@ -153,20 +271,31 @@ net::awaitable<reply> post_count_tokens(const services& with, const request& inc
     // bytes, several times.
     const job_length length =
         incoming.body.size() > parse_here_bytes_max ? job_length::large_job : job_length::by_body;
-    auto count = [&]() -> protocol::result<int> {
-        const auto parsed = parse();
+    auto count = [&]() -> protocol::result<std::string> {
+        auto parsed = parse();
         if (!parsed) return parsed.error();
         if (auto refused = thread.mismatch(parsed->thinking)) return *refused;
-        const auto tokens = count_prompt(*incoming.engine, thread.tenant(), *parsed);
-        if (!tokens) return public_fault(incoming, tokens.error());
-        return *tokens;
+        const std::string& continues = parsed->thread.continues;
+        int original = 0;
+        if (parsed->edits.is_asked && continues.empty()) {
+            const auto edited =
+                edit_context(incoming, parsed->edits, parsed->thinking, parsed->chat);
+            if (!edited) return edited.error();
+            original = edited->original_tokens;
+        }
+        const auto tokens =
+            count_prompt(incoming, thread.tenant(), parsed->chat, parsed->thinking, continues);
+        if (!tokens) return tokens.error();
+        if (parsed->edits.is_asked && original == 0) original = *tokens;
+        return anthropic::count_tokens_body(*tokens, original);
     };
-    const auto tokens =
-        co_await run_on(choose_workers(with, incoming, length), count, incoming.gone);
+    auto counted = co_await run_on(choose_workers(with, incoming, length), count, incoming.gone);
     if (incoming.drop_body) incoming.drop_body();
-    if (!tokens) co_return error_response(incoming, tokens.error());
-    co_return json_response(anthropic::count_tokens_body(*tokens));
+    if (!counted) co_return error_response(incoming, counted.error());
+    co_return json_response(std::move(*counted));
 }
+
+response get_hello(const services&, const request&) { return json_response("{}"); }
 
 response post_event_logging(const services&, const request&) {
     return json_response(R"({"status":"ok"})");

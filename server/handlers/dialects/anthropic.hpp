@@ -21,6 +21,8 @@ boost::asio::awaitable<std::optional<response>> post_count_tokens(const services
                                                                   const request& incoming,
                                                                   client_link& client);
 
+/// Answers {}: Claude Code asks whether it reaches a server.
+response get_hello(const services&, const request&);
 /// Takes what Claude Code tells about itself, and forgets it.
 response post_event_logging(const services& with, const request& incoming);
 

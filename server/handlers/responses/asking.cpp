@@ -46,6 +46,15 @@ class lookup {
         return kept ? finder_.find(*kept, id) : nullptr;
     }
 
+    std::optional<json::object> response(const std::string& id) const {
+        const auto kept = with_.responses.stored.find(tenant_, id);
+        if (!kept) return std::nullopt;
+        budget_.charge_bytes(kept->body.size());
+        auto body = protocol::parse_json(kept->body, protocol::json_limits{});
+        if (!body || !body->is_object()) return std::nullopt;
+        return std::move(body->get_object());
+    }
+
   private:
     protocol::result<void> hand_over(const std::vector<kept_responses::kept>& chain,
                                      const responses::item_reader& read) const {
@@ -106,6 +115,7 @@ net::awaitable<protocol::result<responses::response_request>> parse_asked(const 
         return known.conversation(id, read);
     };
     kept.item_of = [&](const std::string& id) { return known.item(id); };
+    kept.response_of = [&](const std::string& id) { return known.response(id); };
     kept.budget = budget.get();
     kept.ids = &ids;
     responses::response_limits limits = response_limits_of(with);
@@ -118,7 +128,7 @@ net::awaitable<protocol::result<responses::response_request>> parse_asked(const 
     // What is referred to may be long.
     const bool is_long = incoming.body.size() > parse_here_bytes_max ||
                          says("previous_response_id") || says("item_reference") ||
-                         says("conversation");
+                         says("conversation") || says("comparison_response_id");
     const auto finish = [&](protocol::result<responses::response_request> parsed) {
         if (incoming.drop_body) incoming.drop_body();
         if (parsed) parsed->budget = budget;
@@ -152,6 +162,8 @@ responses::reply_options reply_options_of(responses::response_request& parsed, s
     options.repeated = std::move(parsed.repeated);
     options.text_tools = std::move(parsed.text_tools);
     options.names = std::move(parsed.names);
+    options.searches_tools = parsed.searches_tools;
+    options.compared = std::move(parsed.compared);
     options.left_out = std::move(parsed.left_out);
     options.seals_reasoning = parsed.seals_reasoning;
     options.tool_calls_max = parsed.tool_calls_max;

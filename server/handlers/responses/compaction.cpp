@@ -2,11 +2,11 @@
 
 #include <boost/json.hpp>
 
-#include <algorithm>
 #include <memory>
 #include <utility>
 #include <vector>
 
+#include "protocol/history/summary.hpp"
 #include "protocol/responses/compaction.hpp"
 #include "protocol/wire/ids.hpp"
 #include "protocol/wire/work_limit.hpp"
@@ -50,6 +50,22 @@ protocol::result<boost::json::array> users_messages(const services& with, const 
 
 }  // namespace
 
+net::awaitable<reply> post_input_tokens(const services& parts, const request& incoming,
+                                        client_link&) {
+    auto parsed = co_await parse_asked(parts, incoming);
+    if (!parsed) co_return error_response(incoming, parsed.error());
+    if (auto refused = refuse_other_model(parts, incoming, parsed->model)) co_return refused;
+    auto count = [&]() -> protocol::result<int> {
+        const auto tokens = incoming.engine->count_tokens(parsed->chat, parsed->thinking);
+        if (!tokens) return public_fault(incoming, tokens.error());
+        return *tokens;
+    };
+    const auto tokens = co_await run_on(choose_workers(parts, incoming, job_length::large_job),
+                                        count, incoming.gone);
+    if (!tokens) co_return error_response(incoming, tokens.error());
+    co_return json_response(responses::input_tokens_body(*tokens));
+}
+
 net::awaitable<reply> post_compact(const services& with, const request& incoming,
                                    client_link& client) {
     running_answer counted(with.probe);
@@ -61,11 +77,9 @@ net::awaitable<reply> post_compact(const services& with, const request& incoming
     auto messages = co_await run_on(choose_workers(with, incoming, job_length::large_job), gather);
     if (!messages) co_return error_response(incoming, messages.error());
     protocol::id_maker ids(random_bits);
-    parsed->max_tokens = std::min(parsed->max_tokens, responses::summary_tokens_max);
+    protocol::ask_for_summary(*parsed, protocol::summary_question());
     // No agent's memory: what it shares is read from there, and nothing is written over.
     auto wanted = parsed->take_generation(std::nullopt, answer_deadline(with));
-    wanted.chat.messages.push_back(
-        {engine::role::user, {engine::text_part{std::string(responses::summary_question())}}});
     responses::compaction_collector collector(ids.make("resp_"), seconds_now(),
                                               std::move(*messages), ids);
     answer_context asked{with, incoming, client};

@@ -12,6 +12,10 @@
 
 namespace semantic::server {
 
+/// POST /v1/responses/input_tokens: what a request would report, without an answer.
+boost::asio::awaitable<std::optional<response>> post_input_tokens(const services& parts,
+                                                                  const request& incoming,
+                                                                  client_link& client);
 boost::asio::awaitable<std::optional<response>> post_compact(const services& with,
                                                              const request& incoming,
                                                              client_link& client);

@@ -428,6 +428,8 @@ TEST(parse_count_tokens, takes_the_same_prompt_without_max_tokens) {
     EXPECT_EQ(outline(request->chat), "user: [a]\n");
     EXPECT_EQ(request->chat.tools.size(), 1u);
     EXPECT_EQ(count_tokens_body(17), R"({"input_tokens":17})");
+    EXPECT_EQ(count_tokens_body(17, 20),
+              R"({"input_tokens":17,"context_management":{"original_input_tokens":20}})");
 }
 
 TEST(parse_messages, thread_is_created_or_continued_with_the_tools_that_it_has) {
@@ -439,7 +441,7 @@ TEST(parse_messages, thread_is_created_or_continued_with_the_tools_that_it_has) 
 
     thread_tools tools_of = [](const std::string& id) {
         EXPECT_EQ(id, "msg_1");
-        return std::vector<engine::tool_definition>{{"look", "", "{}", false}};
+        return engine::tool_lists{{{"look", "", "{}", false}}};
     };
     const std::string thread = R"(,"thread":{"type":"continue","previous_message_id":"msg_1"})";
     auto continued = parse_messages(

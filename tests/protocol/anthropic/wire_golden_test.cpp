@@ -22,12 +22,17 @@ result<repliers> parse(const std::string& body) {
     if (!request) return request.error();
     reply_options options{"msg_golden", "req_golden", request->model, request->tool_calls_max,
                           request->shows_thinking};
+    options.left_out = request->left_out;
+    options.compacts = request->compacts;
+    options.tool_changes = request->tool_changes;
+    if (request->edits.is_asked) options.applied_edits.emplace();
+    if (request->safeguards) options.safeguard_results = unsupported_safeguards();
     return repliers{std::make_unique<message_stream>(options, stream_ids),
                     std::make_unique<message_collector>(options, collector_ids)};
 }
 
 TEST(wire, golden_exchanges_are_reproduced_byte_for_byte) {
-    EXPECT_GE(run_all("anthropic", dialect::anthropic, parse), 12);
+    EXPECT_GE(run_all("anthropic", dialect::anthropic, parse), 30);
 }
 
 }  // namespace

@@ -237,16 +237,13 @@ TEST(histories, what_the_vendors_servers_ran_is_told_in_a_line) {
                       R"("name":"web_search","input":{"query":"boats"}},)"
                       R"({"type":"web_search_tool_result","tool_use_id":"s","content":)"
                       R"([{"type":"web_search_result","title":"B","encrypted_content":"abc"}]},)"
-                      R"({"type":"compaction","content":"Boats."},)"
                       R"({"type":"redacted_thinking","data":"EmwK"},{"type":"fallback"},)"
                       R"({"type":"text","text":"Found."}]},)" +
                       chat_user),
               "assistant: [[server_tool_use: {\"name\":\"web_search\",\"input\":"
               "{\"query\":\"boats\"}}]] [[web_search_tool_result: {\"content\":[{\"type\":"
-              "\"web_search_result\",\"title\":\"B\"}]}]] [" +
-                  std::string(summary_head) +
-                  "Boats.] [Found.]\nuser: [Go on.]\n"
-                  "left out: redacted_thinking\nleft out: fallback\n");
+              "\"web_search_result\",\"title\":\"B\"}]}]] [Found.]\nuser: [Go on.]\n"
+              "left out: redacted_thinking\nleft out: fallback\n");
 }
 
 TEST(histories, what_no_model_reads_is_left_out_of_a_line) {
@@ -303,17 +300,17 @@ TEST(histories, items_and_blocks_of_unknown_types_are_left_out_by_name_and_each_
                       R"("tool":{"type":"tool_reference","name":"x"}}]},)"
                       R"({"role":"system","output_config":{"effort":"low"}},)" +
                       chat_user),
-              "user: [Go on.]\nuser: [Go on.]\nleft out: tool_addition\n"
-              "left out: output_config\n");
+              "user: [Go on.]\nsystem: [There is no tool x.]\n"
+              "system: [Reasoning effort from here on: low]\nuser: [Go on.]\n");
 }
 
-TEST(histories, a_tool_that_a_search_found_is_named_in_its_result) {
+TEST(histories, a_tool_that_a_search_found_and_nobody_defines_is_named_in_its_result) {
     EXPECT_EQ(message(R"({"role":"assistant","content":[{"type":"tool_use","id":"t",)"
                       R"("name":"ToolSearch","input":{}}]},{"role":"user","content":)"
                       R"([{"type":"tool_result","tool_use_id":"t","content":)"
                       R"([{"type":"tool_reference","tool_name":"add"}]}]})"),
               "assistant: [call t ToolSearch {}]\n"
-              "tool: [result t The tool add can be called now.]\n");
+              "tool: [result t There is no tool add.]\n");
 }
 
 TEST(histories, a_display_that_is_not_known_shows_what_is_thought) {

@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include "protocol/history/summary.hpp"
 #include "protocol/responses/request.hpp"
 #include "protocol/responses/response_stream.hpp"
 #include "protocol/thinking_signature.hpp"

@@ -29,10 +29,18 @@ result<void> before(const std::string& id, const item_reader& read) {
     return {};
 }
 
+/// Likewise, to compare with.
+std::optional<boost::json::object> known_response(const std::string& id) {
+    if (id != "resp_before") return std::nullopt;
+    return boost::json::object{{"model", "tiny"},
+                               {"tools", boost::json::array{1}},
+                               {"usage", boost::json::object{{"input_tokens", 150}}}};
+}
+
 result<repliers> parse(const std::string& body) {
     stream_ids = id_maker(counting());
     collector_ids = id_maker(counting());
-    auto request = parse_response(body, {}, {.before = before});
+    auto request = parse_response(body, {}, {.before = before, .response_of = known_response});
     if (!request) return request.error();
     if (request->model != "tiny") return no_such_model(request->model, "tiny", "");
     reply_options options{"resp_golden",
@@ -45,6 +53,10 @@ result<repliers> parse(const std::string& body) {
                           request->tool_calls_max,
                           request->in_background,
                           request->generates};
+    options.names = request->names;
+    options.searches_tools = request->searches_tools;
+    options.compared = request->compared;
+    options.compacts = request->compacts;
     return repliers{std::make_unique<response_stream>(options, stream_ids),
                     std::make_unique<response_collector>(options, collector_ids)};
 }

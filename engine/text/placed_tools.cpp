@@ -1,0 +1,130 @@
+#include "engine/text/placed_tools.hpp"
+
+#include <algorithm>
+#include <optional>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "engine/text/template/template_parts.hpp"
+
+namespace semantic::engine {
+
+namespace {
+
+constexpr std::string_view heading = "This tool can be called from here on:\n";
+constexpr std::string_view blanks = " \t\r\n,";
+
+tool_definition known_tool() {
+    return {"known_tool_7f2c", "-", R"({"type":"object","properties":{}})"};
+}
+
+/// What is added to a prompt by tools: `less` with an insertion is `more`.
+std::optional<std::string> insertion(std::string_view less, std::string_view more) {
+    if (more.size() <= less.size()) return std::nullopt;
+    const std::size_t length = more.size() - less.size();
+    const auto parting = std::ranges::mismatch(less, more).in1;
+    const auto last = static_cast<std::size_t>(parting - less.begin());
+    std::size_t common_end = 0;
+    while (common_end < less.size() &&
+           less[less.size() - 1 - common_end] == more[more.size() - 1 - common_end])
+        ++common_end;
+    const std::size_t first = less.size() - common_end;
+    if (first > last) return std::nullopt;
+    // Every place from `first` to `last` explains it; a text of its own begins with its line.
+    std::size_t at = first;
+    for (std::size_t i = first; i <= last; ++i)
+        if (more[i] == '\n' || (i > 0 && more[i - 1] == '\n')) {
+            at = i;
+            break;
+        }
+    std::string_view found = more.substr(at, length);
+    const std::size_t begin = found.find_first_not_of(blanks);
+    if (begin == std::string_view::npos) return std::nullopt;
+    found = found.substr(begin, found.find_last_not_of(blanks) - begin + 1);
+    return std::string(found);
+}
+
+class template_probe {
+  public:
+    explicit template_probe(const chat_template& family) : family_(family) {}
+
+    /// Of `tool` behind `before`, or nothing where the template has no such text in one piece.
+    std::optional<std::string> added_by(const tool_definition& tool,
+                                        std::vector<tool_definition> before) const {
+        const auto less = rendered(before);
+        before.push_back(tool);
+        const auto more = rendered(std::move(before));
+        auto text = less && more ? insertion(*less, *more) : std::nullopt;
+        if (!text || text->find(tool.name) == std::string::npos || ends_a_turn(*text))
+            return std::nullopt;
+        return text;
+    }
+
+  private:
+    std::optional<std::string> rendered(std::vector<tool_definition> tools) const {
+        conversation chat{"Be kind.", {{role::user, {text_part{"Hello."}}}}, std::move(tools)};
+        auto text = family_.render(chat);
+        return text ? std::optional(*std::move(text)) : std::nullopt;
+    }
+    bool ends_a_turn(std::string_view text) const {
+        const auto has = [&](std::string_view mark) {
+            return !mark.empty() && text.find(mark) != std::string_view::npos;
+        };
+        return has(family_.turn_begin()) || std::ranges::any_of(family_.stop_tokens(), has);
+    }
+
+    const chat_template& family_;
+};
+
+bool same_text(const placed_tool& one, const placed_tool& other) {
+    return one.message == other.message && one.part == other.part;
+}
+
+std::string* text_at(conversation& chat, const placed_tool& place) {
+    if (place.message >= chat.messages.size()) return nullptr;
+    auto& parts = chat.messages[place.message].parts;
+    if (place.part >= parts.size()) return nullptr;
+    if (auto* text = std::get_if<text_part>(&parts[place.part])) return &text->text;
+    auto* found = std::get_if<tool_result_part>(&parts[place.part]);
+    return found != nullptr ? &found->text : nullptr;
+}
+
+}  // namespace
+
+storage::result<std::string> definition_text(const tool_definition& tool, bool opens,
+                                             const chat_template& family) {
+    auto plain = tool_text(tool);
+    if (!plain) return plain;
+    const template_probe probe(family);
+    if (opens) {
+        if (auto block = probe.added_by(tool, {})) return *std::move(block);
+        if (family.answers().calls == call_format::hermes) return hermes_tools_text({tool});
+    }
+    const auto item = probe.added_by(tool, {known_tool()});
+    return std::string(heading) + (item ? *item : *plain);
+}
+
+storage::result<void> write_placed_tools(conversation& chat, const chat_template& family) {
+    const std::vector<placed_tool> placed = std::exchange(chat.placed_tools, {});
+    for (std::size_t i = 0; i < placed.size();) {
+        std::string* told = text_at(chat, placed[i]);
+        std::string made;
+        std::size_t taken = 0;  // of *told
+        const std::size_t first = i;
+        for (; i < placed.size() && same_text(placed[i], placed[first]); ++i) {
+            auto text = definition_text(placed[i].tool, i == 0 && chat.tools.empty(), family);
+            if (!text) return text.error();
+            if (told == nullptr) continue;
+            const std::size_t at = std::clamp(placed[i].at, taken, told->size());
+            made.append(*told, taken, at - taken).append(*text);
+            taken = at;
+        }
+        if (told == nullptr) continue;
+        made.append(*told, taken);
+        *told = std::move(made);
+    }
+    return {};
+}
+
+}  // namespace semantic::engine

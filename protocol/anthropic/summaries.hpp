@@ -1,0 +1,43 @@
+#pragma once
+// `compaction` of Messages: the answer is a summary of the conversation, which later requests send
+// in its place. Pure. Source: the vendor's SDKs.
+
+#include <boost/json/array.hpp>
+#include <boost/json/object.hpp>
+
+#include <string>
+#include <string_view>
+
+#include "protocol/anthropic/messages.hpp"
+#include "protocol/reply.hpp"
+#include "protocol/wire/json.hpp"
+
+namespace semantic::protocol::anthropic {
+
+/// The field `compaction`.
+void parse_compaction(const json_cursor& root, messages_request& request);
+
+/// The blocks that take the body's `tools` to those that may be called now.
+boost::json::array tool_changes_of(const json_cursor& root, const engine::conversation& chat);
+
+/// {"type": "compaction", "content", "tool_changes"}; content is null where there is no summary.
+boost::json::object compaction_block(std::string_view summary, boost::json::array tool_changes);
+
+/// The body of the request that goes on behind its own summary. `rest`:
+/// messages_request::rest_of_body; `block`: compaction_block()'s.
+std::string body_behind_summary(std::string_view rest, boost::json::object block);
+
+/// Takes the text of a summary that nobody is sent.
+class summary_collector final : public reply_collector {
+  public:
+    void on_admitted(const engine::admitted&) override {}
+    void on_text(std::string_view text) override { summary_ += text; }
+    void on_tool_call(std::string_view, std::string_view) override {}
+    result<std::string> on_finished(const engine::finished& event) override;
+    const std::string& summary() const noexcept { return summary_; }
+
+  private:
+    std::string summary_;
+};
+
+}  // namespace semantic::protocol::anthropic

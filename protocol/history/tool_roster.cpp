@@ -1,0 +1,127 @@
+#include "protocol/history/tool_roster.hpp"
+
+#include <algorithm>
+#include <utility>
+
+namespace semantic::protocol {
+
+namespace {
+
+bool is_same(const engine::tool_definition& one, const engine::tool_definition& other) {
+    return one.description == other.description && one.parameters_json == other.parameters_json &&
+           one.strict == other.strict;
+}
+
+}  // namespace
+
+tool_roster::tool_roster(engine::tool_lists lists)
+    : head_(std::move(lists.told)), has_changed_(lists.callable.has_value()) {
+    for (std::size_t i = 0; i < head_.size(); ++i) {
+        index_.emplace(head_[i].name, tools_.size());
+        tools_.push_back({head_[i].name, std::nullopt, i, true, !has_changed_});
+    }
+    for (engine::tool_definition& each : lists.deferred) {
+        if (known_tool* found = find(each.name))
+            found->own = std::move(each);
+        else
+            add(std::move(each));
+    }
+    if (!lists.callable) return;
+    for (const engine::tool_definition& each : *lists.callable)
+        if (known_tool* found = find(each.name)) found->is_told = found->is_callable = true;
+}
+
+void tool_roster::add(engine::tool_definition tool) {
+    index_.emplace(tool.name, tools_.size());
+    std::string name = tool.name;
+    tools_.push_back({std::move(name), std::move(tool), none, false, false});
+}
+
+tool_roster::known_tool* tool_roster::find(std::string_view name) {
+    const auto found = index_.find(name);
+    return found == index_.end() ? nullptr : &tools_[found->second];
+}
+
+void tool_roster::admit(std::string_view name, std::string& text) {
+    if (known_tool* found = find(name)) return tell(*found, text);
+    text.append("There is no tool ").append(name).append(".");
+}
+
+void tool_roster::tell(known_tool& found, std::string& text) {
+    has_changed_ = has_changed_ || !found.is_callable;
+    found.is_callable = true;
+    if (std::exchange(found.is_told, true)) {
+        text.append("The tool ").append(found.name).append(" can be called now.");
+        return;
+    }
+    pending_.push_back({definition_of(found), 0, 0, text.size()});
+}
+
+bool tool_roster::define(engine::tool_definition tool, std::string& text) {
+    known_tool* found = find(tool.name);
+    if (found == nullptr) {
+        if (tools_.size() == tools_max) return false;
+        add(std::move(tool));
+        found = &tools_.back();
+    } else if (!is_same(definition_of(*found), tool)) {
+        // From here on it is the newer one that counts.
+        found->own = std::move(tool);
+        found->is_told = false;
+        has_changed_ = true;
+    }
+    tell(*found, text);
+    return true;
+}
+
+void tool_roster::withdraw(std::string_view name, std::string& text) {
+    text.append("The tool ").append(name).append(" can no longer be called.");
+    known_tool* found = find(name);
+    if (found == nullptr || !found->is_callable) return;
+    found->is_callable = false;
+    has_changed_ = true;
+}
+
+void tool_roster::restart(bool forgets, std::string& text) {
+    pending_.clear();
+    placed_.clear();
+    for (known_tool& each : tools_) {
+        const bool stands_at_head = each.at_head != none && !each.own;
+        each.is_told = stands_at_head;
+        if (forgets) {
+            each.is_callable = each.at_head != none;
+            each.is_told = each.at_head != none;
+            if (each.at_head != none) each.own.reset();
+            continue;
+        }
+        if (stands_at_head == each.is_callable) continue;
+        text += '\n';
+        if (each.is_callable)
+            tell(each, text);
+        else if (stands_at_head)
+            text.append("The tool ").append(each.name).append(" can no longer be called.");
+    }
+    if (forgets) has_changed_ = false;
+}
+
+void tool_roster::settle(std::size_t message, std::size_t part) {
+    for (engine::placed_tool& each : pending_) {
+        each.message = message;
+        each.part = part;
+        placed_.push_back(std::move(each));
+    }
+    pending_.clear();
+}
+
+void tool_roster::hand_over(engine::conversation& chat) {
+    if (has_changed_) chat.callable.emplace();
+    for (known_tool& each : tools_) {
+        if (has_changed_ && each.is_callable) chat.callable->push_back(definition_of(each));
+        if (each.own) chat.deferred_tools.push_back(*std::move(each.own));
+    }
+    chat.tools = std::move(head_);
+    chat.placed_tools = std::move(placed_);
+    tools_.clear();
+    index_.clear();
+}
+
+}  // namespace semantic::protocol

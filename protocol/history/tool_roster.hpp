@@ -1,0 +1,70 @@
+#pragma once
+// Tools that come and go in the middle of a conversation. The list at the head of the prompt never
+// changes for it: a definition is told where the client puts it, so that all before it stays as the
+// agent's memory has it. Pure.
+
+#include <cstddef>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "engine/types/conversation.hpp"
+
+namespace semantic::protocol {
+
+/// Reads the changes in the order of the conversation. What a change says to the model is appended
+/// to the text that is being read; the definition itself is put in by the engine (placed_tool).
+class tool_roster {
+  public:
+    static constexpr std::size_t tools_max = 1'000;  // with those of messages
+
+    tool_roster() = default;
+    explicit tool_roster(engine::tool_lists lists);
+
+    /// A tool that is known by its name can be called from here on. A name that is not known is
+    /// told, and is no tool.
+    void admit(std::string_view name, std::string& text);
+    /// The same of a tool that is defined here. One that is known already, and the same, is
+    /// admitted. Returns: false where there would be more than tools_max.
+    bool define(engine::tool_definition tool, std::string& text);
+    /// It can be called no more.
+    void withdraw(std::string_view name, std::string& text);
+    /// Whether a definition waits for the part that has its text.
+    bool has_pending() const noexcept { return !pending_.empty(); }
+    /// All that was said before is left out of the prompt, and `text` stands for it: it tells what
+    /// had changed. `forgets`: instead, nothing has.
+    void restart(bool forgets, std::string& text);
+    /// The text that admit() and define() were given is part `part` of message `message`.
+    void settle(std::size_t message, std::size_t part);
+
+    /// Moves all of it into `chat`.
+    void hand_over(engine::conversation& chat);
+
+  private:
+    struct known_tool {
+        std::string name;
+        std::optional<engine::tool_definition> own;  // absent: as it is at the head
+        std::size_t at_head = none;                  // index of head_
+        bool is_told = false;                        // somewhere in the prompt
+        bool is_callable = false;
+    };
+    static constexpr std::size_t none = std::string::npos;
+
+    known_tool* find(std::string_view name);
+    const engine::tool_definition& definition_of(const known_tool& tool) const {
+        return tool.own ? *tool.own : head_[tool.at_head];
+    }
+    void add(engine::tool_definition tool);
+    void tell(known_tool& found, std::string& text);
+
+    std::vector<engine::tool_definition> head_;
+    std::vector<known_tool> tools_;
+    std::map<std::string, std::size_t, std::less<>> index_;  // of tools_, by name
+    std::vector<engine::placed_tool> pending_;
+    std::vector<engine::placed_tool> placed_;
+    bool has_changed_ = false;  // what may be called is no longer the list at the head
+};
+
+}  // namespace semantic::protocol

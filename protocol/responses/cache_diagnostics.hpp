@@ -1,0 +1,30 @@
+#pragma once
+// prompt_cache_diagnostics: how far a prompt was remembered beside an earlier response, and what
+// has changed since. Pure. Source: the vendor's SDKs.
+
+#include <boost/json/object.hpp>
+
+#include <string>
+
+#include "engine/types/generation.hpp"
+
+namespace semantic::protocol::responses {
+
+/// What of a request makes its prompt, and what it was compared with.
+struct cache_comparison {
+    bool is_found = false;   // the earlier response is known
+    std::string changed;     // the first field that is another one, in the vendor's words; or empty
+    int earlier_tokens = 0;  // of its prompt
+};
+
+/// `model`, `repeated`: of the request; `earlier`: a response. `compacts`: the conversation was put
+/// into a summary in between.
+cache_comparison compare_with(const boost::json::object& earlier, const std::string& model,
+                              const boost::json::object& repeated, bool compacts);
+
+/// cache_hit, cache_miss with its reason and token counts, comparison_response_not_found or
+/// unavailable.
+boost::json::object diagnostics_of(const cache_comparison& compared,
+                                   const engine::prompt_usage& usage);
+
+}  // namespace semantic::protocol::responses

@@ -1,0 +1,95 @@
+#include "protocol/wire/memory_wishes.hpp"
+
+#include <boost/json.hpp>
+
+#include <algorithm>
+#include <charconv>
+
+namespace semantic::protocol {
+
+namespace json = boost::json;
+
+namespace {
+
+constexpr std::chrono::seconds lifetime_max = std::chrono::hours(24 * 3650);
+
+std::optional<std::chrono::seconds> unit_of(char letter) {
+    switch (letter) {
+        case 's':
+            return std::chrono::seconds(1);
+        case 'm':
+            return std::chrono::minutes(1);
+        case 'h':
+            return std::chrono::hours(1);
+        case 'd':
+            return std::chrono::hours(24);
+        default:
+            return std::nullopt;
+    }
+}
+
+/// Takes what a block says. Blocks are read elsewhere: what is no block here is complained of
+/// there.
+class longest_lifetime {
+  public:
+    void look_at(const json::value& block) {
+        const json::object* object = block.if_object();
+        const json::value* control = object ? object->if_contains("cache_control") : nullptr;
+        const json::object* said = control ? control->if_object() : nullptr;
+        const json::value* ttl = said ? said->if_contains("ttl") : nullptr;
+        if (ttl == nullptr || !ttl->is_string()) return;
+        const auto found = parse_lifetime({ttl->get_string().data(), ttl->get_string().size()});
+        if (found) longest_ = std::max(longest_.value_or(*found), *found);
+    }
+    void look_through(const json::value* list) {
+        if (list == nullptr || !list->is_array()) return;
+        for (const json::value& each : list->get_array()) look_at(each);
+    }
+    std::optional<std::chrono::seconds> found() const { return longest_; }
+
+  private:
+    std::optional<std::chrono::seconds> longest_;
+};
+
+}  // namespace
+
+std::optional<std::chrono::seconds> parse_lifetime(std::string_view text) {
+    if (text.size() < 2) return std::nullopt;
+    const auto unit = unit_of(text.back());
+    std::int64_t count = 0;
+    const char* end = text.data() + text.size() - 1;
+    const auto [at, error] = std::from_chars(text.data(), end, count);
+    if (!unit || error != std::errc() || at != end || count < 0) return std::nullopt;
+    if (count > lifetime_max / *unit) return std::nullopt;
+    return count * *unit;
+}
+
+engine::memory_policy parse_cache_control(const json_cursor& root) {
+    const json::object* body = root.value().if_object();
+    if (body == nullptr) return {};
+    longest_lifetime longest;
+    longest.look_at(root.value());
+    longest.look_through(body->if_contains("system"));
+    longest.look_through(body->if_contains("tools"));
+    const json::value* messages = body->if_contains("messages");
+    if (messages != nullptr && messages->is_array())
+        for (const json::value& each : messages->get_array())
+            if (const json::object* message = each.if_object())
+                longest.look_through(message->if_contains("content"));
+    return {longest.found(), std::nullopt};
+}
+
+engine::memory_policy parse_prompt_cache_options(const json_cursor& root) {
+    engine::memory_policy policy;
+    if (auto retention = root.find("prompt_cache_retention"))
+        policy.keep_seconds = parse_lifetime(retention->as_string());
+    auto options = root.find("prompt_cache_options");
+    if (!options) return policy;
+    options->as_object();
+    if (auto mode = options->find("mode")) mode->as_string();
+    if (auto ttl = options->find("ttl"))
+        if (auto asked = parse_lifetime(ttl->as_string())) policy.keep_seconds = asked;
+    return policy;
+}
+
+}  // namespace semantic::protocol
