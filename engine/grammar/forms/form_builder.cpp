@@ -83,7 +83,8 @@ class form_builder::impl {
     bool harmony() const { return format_.calls == call_format::harmony; }
     bool llama3() const { return format_.calls == call_format::llama3; }
     static json_dialect dialect_of(call_format format) {
-        if (format == call_format::tool_code || format == call_format::lfm2)
+        if (format == call_format::tool_code || format == call_format::lfm2 ||
+            format == call_format::olmo)
             return json_dialect::python;
         const bool is_gemma =
             format == call_format::function_gemma || format == call_format::gemma4;
@@ -308,6 +309,11 @@ class form_builder::impl {
                         {python_call()},
                         out_.literal("\n") + python_call(),
                         out_.literal("\n```")};
+            case call_format::olmo:
+                return {"<function_calls>",
+                        {python_call()},
+                        out_.literal("\n") + python_call(),
+                        mark("</function_calls>")};
             case call_format::lfm2:
                 return {"<|tool_call_start|>", out_.literal("[") + python_call(),
                         out_.literal(", ") + python_call(),

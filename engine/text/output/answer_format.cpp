@@ -36,6 +36,7 @@ const std::vector<call_marks>& call_table() {
         // has the marks.
         {call_format::lfm2, {"<|im_start|>", "List of tools: [", "keep_past_thinking"}},
         {call_format::tool_code, {"```tool_code"}},
+        {call_format::olmo, {"<functions>", "<function_calls>"}},
         {call_format::gigachat, {"<|function_call|>"}},
         {call_format::tool_calls, {"<tool_calls>", "</tool_calls>"}},
         {call_format::hermes, {"<tool_call>"}},
@@ -70,6 +71,7 @@ constexpr std::array format_names{
     format_name{call_format::nemotron, "nemotron"},
     format_name{call_format::tool_calls, "tool-calls"},
     format_name{call_format::gigachat, "gigachat"},
+    format_name{call_format::olmo, "olmo"},
 };
 constexpr auto all_formats = [] {
     std::array<call_format, format_names.size()> all{};

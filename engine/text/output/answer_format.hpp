@@ -29,7 +29,8 @@ enum class call_format {
     granite,         // <|tool_call|>[{"name": ..., "arguments": ...}, ...]
     nemotron,        // <TOOLCALL>[{"name": ..., "arguments": ...}, ...]</TOOLCALL>
     tool_calls,      // <tool_calls>[{"name": ..., "arguments": ...}, ...]</tool_calls>
-    gigachat         // <|function_call|>{"name": ..., "arguments": ...}
+    gigachat,        // <|function_call|>{"name": ..., "arguments": ...}
+    olmo             // <function_calls>, and calls as Python, a line each
 };
 
 enum class thinking_format {

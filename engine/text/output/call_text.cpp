@@ -97,6 +97,8 @@ std::string text_of_calls(call_format format, std::span<const tool_call_part> ca
         case call_format::lfm2:
             return "<|tool_call_start|>[" + joined(calls, ", ", python_call_of) +
                    "]<|tool_call_end|>";
+        case call_format::olmo:
+            return "<function_calls>" + joined(calls, "\n", python_call_of) + "</function_calls>";
         case call_format::granite:
             return "<|tool_call|>[" + joined(calls, ", ", object_of) + "]";
         case call_format::kimi:

@@ -18,6 +18,7 @@ constexpr std::array<mark, 2> deepseek_marks{"<｜tool▁calls▁begin｜>", "<�
 constexpr std::array<mark, 1> function_gemma_marks{"<start_function_call>"};
 constexpr std::array<mark, 1> gemma4_marks{"<|tool_call>"};
 constexpr std::array<mark, 1> tool_code_marks{"```tool_code\n"};
+constexpr std::array<mark, 1> olmo_marks{"<function_calls>"};
 constexpr std::array<mark, 1> lfm2_marks{"<|tool_call_start|>"};
 // Where a section holds several calls, what begins each of them is a mark, too.
 constexpr std::array<mark, 2> kimi_marks{"<|tool_calls_section_begin|>", "<|tool_call_begin|>"};
@@ -48,6 +49,7 @@ const call_openers* openers_of(call_format format) {
                       {function_gemma_marks, 1, false, read_function_gemma_call}},
         marked_format{call_format::gemma4, {gemma4_marks, 1, false, read_gemma4_call}},
         marked_format{call_format::tool_code, {tool_code_marks, 1, false, read_tool_code_call}},
+        marked_format{call_format::olmo, {olmo_marks, 1, false, read_olmo_call}},
         marked_format{call_format::lfm2, {lfm2_marks, 0, false, read_lfm2_call}},
         marked_format{call_format::kimi, {kimi_marks, 0, false, read_kimi_call}},
         marked_format{call_format::seed, {seed_marks, 1, false, read_seed_call}},

@@ -267,6 +267,10 @@ TEST(held_call, is_written_as_models_of_its_form_have_learnt_it) {
          {call_format::lfm2,
           "<|tool_call_start|>[weather(city=\"Rome\", days=3), stop()]<|tool_call_end|>"},
          {call_format::lfm2, "<|tool_call_start|>[weather(days=3)]<|tool_call_end|>", false},
+         {call_format::olmo,
+          "<function_calls>weather(city=\"Rome\", days=3)\nstop()</function_calls>"},
+         {call_format::olmo, "<function_calls>weather(days=3)</function_calls>", false},
+         {call_format::olmo, "<function_calls>weather(city=\"Rome\")", false},
          {call_format::kimi,
           "<|tool_calls_section_begin|><|tool_call_begin|>functions.weather:0"
           "<|tool_call_argument_begin|>{\"city\": \"Rome\"}<|tool_call_end|><|tool_call_begin|>"

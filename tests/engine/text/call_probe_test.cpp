@@ -63,6 +63,11 @@ TEST(call_probe, a_form_is_found_by_what_a_template_writes) {
                   "{{ '\"' + v + '\"' if v is string else v }}{{ '' if loop.last else ', ' }}"
                   "{% endfor %}{{ ')' }}{{ '' if loop.last else ', ' }}") +
              "{{ ']<|tool_call_end|>' }}"},
+        {call_format::olmo, "{{ '<function_calls>' }}" +
+                                each("{{ f.name + '(' }}{% for k, v in f.arguments.items() %}"
+                                     "{{ k + '=' + v | tojson }}{{ '' if loop.last else ', ' }}"
+                                     "{% endfor %}{{ ')' }}{{ '' if loop.last else '\\n' }}") +
+                                "{{ '</function_calls>' }}"},
         {call_format::kimi,
          "{{ '<|tool_calls_section_begin|>' }}" +
              each("{{ '<|tool_call_begin|>functions.' + f.name + ':' + loop.index0 | string + "

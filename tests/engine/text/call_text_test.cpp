@@ -24,8 +24,9 @@ std::vector<answer_piece> read_back(call_format format, const std::string& text)
 }
 
 TEST(call_text, is_read_back_as_the_calls_that_it_tells) {
-    for (const call_format format : {call_format::lfm2, call_format::granite, call_format::kimi,
-                                     call_format::deepseek, call_format::hermes}) {
+    for (const call_format format :
+         {call_format::lfm2, call_format::olmo, call_format::granite, call_format::kimi,
+          call_format::deepseek, call_format::hermes}) {
         const std::string text = text_of_calls(format, calls);
         const auto pieces = read_back(format, text);
         ASSERT_EQ(pieces.size(), calls.size()) << text;

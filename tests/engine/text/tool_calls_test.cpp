@@ -238,6 +238,7 @@ TEST(tool_calls, arguments_are_shown_as_far_as_they_are_written) {
          "```tool_code\nprint(write_file(\"/a\", content=\"\"\"one two three"},
         {call_format::tool_code, "```tool_code\nwrite_file(**{\"content\": \"one two three"},
         {call_format::lfm2, "<|tool_call_start|>[write_file(path='/a', content='one two three"},
+        {call_format::olmo, "<function_calls>\nwrite_file(path='/a', content='one two three"},
         {call_format::kimi,
          "<|tool_calls_section_begin|><|tool_call_begin|>functions.write_file:0"
          "<|tool_call_argument_begin|>{\"content\": \"one two three"},
@@ -293,6 +294,10 @@ TEST(tool_calls, what_is_malformed_becomes_text) {
         {call_format::tool_code, "```tool_code\nping(*a)\n```", "T(```tool_code\nping(*a)\n```)"},
         {call_format::tool_code, "```tool_code\nprint(ping(), 1)\n```",
          "T(```tool_code\nprint(ping(), 1)\n```)"},
+        {call_format::olmo, "<function_calls>\nx = 1\n</function_calls>",
+         "T(<function_calls>\nx = 1\n</function_calls>)"},
+        {call_format::olmo, "<function_calls></function_calls>.",
+         "T(<function_calls></function_calls>.)"},
         {call_format::lfm2, "<|tool_call_start|>[x = 1]<|tool_call_end|>",
          "T(<|tool_call_start|>[x = 1]<|tool_call_end|>)"},
         {call_format::lfm2, "<|tool_call_start|>[]<|tool_call_end|>.",
@@ -401,6 +406,8 @@ TEST(tool_calls, the_liberties_that_models_take_are_taken_as_calls) {
          "C(write_file {\"path\":\"7\",\"append\":true,\"odd\":\"1\"})"},
         {call_format::kimi, "<|tool_call_begin|>ping<|tool_call_argument_begin|>{}", "C(ping {})"},
         {call_format::lfm2, "<|tool_call_start|>ping()<|tool_call_end|>", "C(ping {})"},
+        {call_format::olmo, "<function_calls>\nping()\nping(a=null)\n</function_calls>\nDone.",
+         "C(ping {})C(ping {\"a\":null})T(\nDone.)"},
         {call_format::minicpm,
          "<function name=\"write_file\"><param "
          "name=\"path\"><![CDATA[a</param>]]b]]></param><param "
@@ -540,6 +547,7 @@ TEST(tool_calls, formats_are_found_by_the_marks_of_a_template) {
         {"<start_function_call>call:", call_format::function_gemma, thinking_format::none},
         {"<|tool_call>call: <|channel>thought", call_format::gemma4, thinking_format::gemma4},
         {"```tool_code", call_format::tool_code, thinking_format::none},
+        {"<functions></functions> <function_calls>", call_format::olmo, thinking_format::none},
         {"<seed:tool_call><function=f><parameter=p> '</seed:think>'", call_format::seed,
          thinking_format::seed},
         {"List of tools: <|tool_list_start|>[", call_format::lfm2, thinking_format::none},

@@ -80,8 +80,9 @@ class writer {
         return from[static_cast<std::size_t>(one_of(static_cast<int>(count)))];
     }
     bool can_speak_between() const {
-        constexpr std::array in_lists{call_format::mistral, call_format::lfm2, call_format::granite,
-                                      call_format::nemotron, call_format::tool_calls};
+        constexpr std::array in_lists{call_format::mistral,    call_format::lfm2,
+                                      call_format::granite,    call_format::nemotron,
+                                      call_format::tool_calls, call_format::olmo};
         return std::find(in_lists.begin(), in_lists.end(), format_) == in_lists.end();
     }
 
@@ -466,6 +467,11 @@ inline void writer::write_plain_call(std::string& to, const said& call, const wr
         case call_format::tool_code:
             to += at.line;
             write_code(to, call);
+            break;
+        case call_format::olmo:
+            to += at.index == 0 ? variant_ == 0 ? "<function_calls>" : "<function_calls>\n" : "\n";
+            write_function(to, call);
+            to += !at.is_last ? "" : variant_ == 0 ? "</function_calls>" : "\n</function_calls>";
             break;
         case call_format::lfm2:
             to += at.index == 0 ? "<|tool_call_start|>[" : variant_ == 0 ? ", " : ",";

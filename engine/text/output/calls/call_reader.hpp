@@ -80,6 +80,7 @@ std::unique_ptr<call_reader> read_function_gemma_call(const offered_tools&,
                                                       std::string_view opener);
 std::unique_ptr<call_reader> read_gemma4_call(const offered_tools&, std::string_view opener);
 std::unique_ptr<call_reader> read_tool_code_call(const offered_tools&, std::string_view opener);
+std::unique_ptr<call_reader> read_olmo_call(const offered_tools&, std::string_view opener);
 std::unique_ptr<call_reader> read_lfm2_call(const offered_tools&, std::string_view opener);
 
 }  // namespace semantic::engine

@@ -1,5 +1,5 @@
-// Calls as Python: f(city="Paris", days=[1, 2]), in a fence that says tool_code or, in LFM2's form,
-// in a list. Literals alone.
+// Calls as Python: f(city="Paris", days=[1, 2]), in a fence that says tool_code, between OLMo's
+// tags or, in LFM2's form, in a list. Literals alone.
 
 #include <array>
 #include <cctype>
@@ -13,6 +13,7 @@ namespace semantic::engine {
 namespace {
 
 constexpr std::array<std::string_view, 1> fence_closers{"```"};
+constexpr std::array<std::string_view, 1> tag_closers{"</function_calls>"};
 constexpr std::array<std::string_view, 2> list_closers{"]", "<|tool_call_end|>"};
 constexpr std::size_t word_bytes_max = 512;  // of a name or a number
 constexpr char splat = '*';                  // the level of f(**{...})
@@ -33,7 +34,7 @@ std::string_view json_of_word(std::string_view word) {
 /// Writes what it reads as JSON, which goes through the same checks as everybody's.
 class python_reader final : public call_reader {
   public:
-    enum class around { fence, list };
+    enum class around { fence, tags, list };
 
     /// `awaits_list`: the bracket that opens the list has not been read yet.
     python_reader(const offered_tools& tools, around calls, bool awaits_list)
@@ -49,6 +50,7 @@ class python_reader final : public call_reader {
 
     std::span<const std::string_view> closers() const override {
         if (around_ == around::list) return list_closers;
+        if (around_ == around::tags) return tag_closers;
         return fence_closers;
     }
     std::unique_ptr<call_reader> next(char c) const override {
@@ -388,6 +390,10 @@ class python_reader final : public call_reader {
 
 std::unique_ptr<call_reader> read_tool_code_call(const offered_tools& tools, std::string_view) {
     return std::make_unique<python_reader>(tools, python_reader::around::fence, false);
+}
+
+std::unique_ptr<call_reader> read_olmo_call(const offered_tools& tools, std::string_view) {
+    return std::make_unique<python_reader>(tools, python_reader::around::tags, false);
 }
 
 std::unique_ptr<call_reader> read_lfm2_call(const offered_tools& tools, std::string_view) {
