@@ -11,6 +11,10 @@ constexpr std::size_t closure_max = 200'000;
 // Scratch that is kept from state to state.
 constexpr std::size_t scratch_bytes_max = std::size_t{1} << 20;
 
+// What leads to a state, beside a class of bytes.
+constexpr std::uint64_t the_start = std::uint64_t{1} << 63;
+constexpr std::uint64_t a_token = std::uint64_t{1} << 62;
+
 // What one of each takes with its share of the indexes that it is found by.
 constexpr std::size_t node_bytes = 72;
 constexpr std::size_t state_bytes = 136;
@@ -44,14 +48,26 @@ grammar_matcher::grammar_matcher(std::shared_ptr<const grammar_program> program,
     : program_(std::move(program)), limits_(most), work_left_(most.work) {
     nodes_.push_back({});    // the empty stack
     states_.emplace_back();  // dead
-    begin_state();
-    for (std::uint32_t position : program_->starts_of(program_->rules->root)) close(position, 0);
+}
+
+grammar_matcher::state grammar_matcher::start() {
+    if (start_ != unknown) return start_;
+    begin_move(dead, the_start, 0);
+    const auto starts = program_->starts_of(program_->rules->root);
+    while (open_move_.next < starts.size()) close(starts[open_move_.next++], 0);
     start_ = intern();
+    return start_;
 }
 
 void grammar_matcher::spend(std::size_t places) {
     work_left_ -= static_cast<std::int64_t>(places);
     if (work_left_ < 0) throw grammar_too_large();
+    slice_left_ -= static_cast<std::int64_t>(places);
+}
+
+void grammar_matcher::spend_slice(std::int64_t places) {
+    slice_left_ -= places;
+    end_slice_where_due();
 }
 
 void grammar_matcher::take_bytes(std::size_t count) {
@@ -83,11 +99,28 @@ void grammar_matcher::begin_state() {
     closure_left_ = closure_max;
 }
 
+// One that was stopped in the middle goes on, if it is the same that is asked for.
+void grammar_matcher::begin_move(state from, std::uint64_t taken, std::size_t places) {
+    if (open_move_.is_for(from, taken)) {
+        close_pending();
+        return;
+    }
+    open_move_ = {};
+    spend(places);
+    begin_state();
+    open_move_ = {from, taken, 0};
+}
+
 // Goes down into rules and up out of finished ones until each stack waits for a byte or a token.
 void grammar_matcher::close(std::uint32_t position, stack below) {
     spend(1);
     pending_.push_back({position, below});
+    close_pending();
+}
+
+void grammar_matcher::close_pending() {
     while (!pending_.empty()) {
+        end_slice_where_due();
         const node next = pending_.back();
         pending_.pop_back();
         close_one(next.position, next.below);
@@ -121,6 +154,7 @@ void grammar_matcher::close_one(std::uint32_t position, stack below) {
 }
 
 grammar_matcher::state grammar_matcher::intern() {
+    open_move_ = {};
     std::vector<stack>& stacks = made_.stacks;
     std::sort(stacks.begin(), stacks.end());
     stacks.erase(std::unique(stacks.begin(), stacks.end()), stacks.end());
@@ -145,11 +179,10 @@ grammar_matcher::state grammar_matcher::intern() {
 }
 
 template <class Takes>
-grammar_matcher::state grammar_matcher::move(state from, Takes takes) {
-    begin_state();
-    spend(states_[from].stacks.size() / 4);
-    for (std::size_t i = 0; i < states_[from].stacks.size(); ++i) {
-        const node top = nodes_[states_[from].stacks[i]];
+grammar_matcher::state grammar_matcher::move(state from, std::uint64_t taken, Takes takes) {
+    begin_move(from, taken, states_[from].stacks.size() / 4);
+    while (open_move_.next < states_[from].stacks.size()) {
+        const node top = nodes_[states_[from].stacks[open_move_.next++]];
         if (takes(program_->symbols[top.position])) close(top.position + 1, top.below);
     }
     return intern();
@@ -163,7 +196,7 @@ grammar_matcher::state grammar_matcher::step(state from, unsigned char byte) {
         states_[from].next.assign(program_->classes, unknown);
     }
     if (state known = states_[from].next[group]; known != unknown) return known;
-    state to = move(from, [&](const grammar::symbol& s) {
+    state to = move(from, group, [&](const grammar::symbol& s) {
         return s.what == grammar::kind::bytes && program_->rules->byte_sets[s.index].test(byte);
     });
     states_[from].next[group] = to;
@@ -171,7 +204,8 @@ grammar_matcher::state grammar_matcher::step(state from, unsigned char byte) {
 }
 
 grammar_matcher::state grammar_matcher::step_token(state from, token_id token) {
-    return move(from, [&](const grammar::symbol& s) {
+    const std::uint64_t taken = a_token | static_cast<std::uint32_t>(token);
+    return move(from, taken, [&](const grammar::symbol& s) {
         return s.what == grammar::kind::token && s.index == static_cast<std::uint32_t>(token);
     });
 }
@@ -189,9 +223,14 @@ grammar_matcher::state grammar_matcher::look_alike(state at) {
 // What waits at the top of each stack and what comes below it, as far as that many bytes reach.
 grammar_matcher::outlook grammar_matcher::outlook_of(state at) {
     constexpr std::uint32_t bottom = grammar_program::end_mark, too_far = bottom - 1;
-    std::vector<outlook> each;
-    each.reserve(states_[at].stacks.size());
-    for (stack top : states_[at].stacks) {
+    if (open_outlook_.at != at) {
+        open_outlook_ = {at, {}};
+        open_outlook_.stacks.reserve(states_[at].stacks.size());
+    }
+    std::vector<outlook>& each = open_outlook_.stacks;
+    while (each.size() < states_[at].stacks.size()) {
+        end_slice_where_due();
+        stack top = states_[at].stacks[each.size()];
         outlook_hasher levels;
         std::size_t count = 1;
         int bytes = 0;
@@ -211,6 +250,7 @@ grammar_matcher::outlook grammar_matcher::outlook_of(state at) {
         all.add(levels.first);
         all.add(levels.second);
     }
+    open_outlook_ = {};
     return all.value();
 }
 
@@ -248,6 +288,7 @@ grammar_matcher::state grammar_matcher::forget_all_but(state at) {
     state_index_ = {};
     look_alikes_ = {};
     by_outlook_ = {};
+    open_outlook_ = {};
     start_ = dead;
     begin_state();
     made_ = std::move(kept);

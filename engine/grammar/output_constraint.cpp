@@ -10,6 +10,8 @@ namespace {
 
 // Of what is remembered for an answer; beyond it all is made anew.
 constexpr std::size_t remembered_bytes_max = std::size_t{4} << 20;
+// Nodes of the vocabulary that are looked at in the time of one of the automaton's places.
+constexpr std::size_t nodes_a_place = 8;
 
 }  // namespace
 
@@ -19,8 +21,7 @@ output_constraint::output_constraint(std::shared_ptr<const grammar_program> prog
     : tokenizer_(words),
       trie_(trie),
       stop_tokens_(stop_tokens),
-      matcher_(std::move(program), {work_at_first, automaton_bytes_max}),
-      at_(matcher_.start()) {}
+      matcher_(std::move(program), {work_at_first, automaton_bytes_max}) {}
 
 output_constraint::output_constraint(std::shared_ptr<const grammar> rules, const tokenizer& words,
                                      const vocabulary_trie& trie,
@@ -32,27 +33,35 @@ bool output_constraint::ends_turn(token_id token) const {
     return std::binary_search(stop_tokens_.begin(), stop_tokens_.end(), token);
 }
 
+// Not in the constructor: it may take more than one slice.
+grammar_matcher::state output_constraint::here() {
+    if (!at_) at_ = matcher_.start();
+    return *at_;
+}
+
 grammar_matcher::state output_constraint::behind(token_id token) {
-    if (tokenizer_.is_special(token)) return matcher_.step_token(at_, token);
+    if (tokenizer_.is_special(token)) return matcher_.step_token(here(), token);
     std::string_view bytes = tokenizer_.bytes(token);
     if (bytes.empty()) return grammar_matcher::dead;
-    grammar_matcher::state state = at_;
+    grammar_matcher::state state = here();
     for (char c : bytes) state = matcher_.step(state, static_cast<unsigned char>(c));
     return state;
 }
 
 bool output_constraint::allows(token_id token) {
-    if (ends_turn(token)) return matcher_.accepts(at_);
+    if (ends_turn(token)) return matcher_.accepts(here());
     return behind(token) != grammar_matcher::dead;
 }
 
 void output_constraint::take(token_id token) {
     if (ends_turn(token)) return;
+    at_ = behind(token);
+    open_walk_ = {};
+    here_.clear();
     if (matcher_.memory_bytes() > kept_automaton_bytes_max) {
-        at_ = matcher_.forget_all_but(at_);
+        at_ = matcher_.forget_all_but(*at_);
         allowed_.clear();
     }
-    at_ = behind(token);
     matcher_.grant_work(work_per_token, work_at_first);
 }
 
@@ -66,24 +75,32 @@ std::size_t output_constraint::memory_bytes() const {
 
 // Beside the grammar: a node that the grammar rejects takes its subtree along. `looks_alike`: the
 // words are short, so that for what follows a state's look-alike will do, whose ways are known.
-void output_constraint::walk(const vocabulary_trie::part& words, bool looks_alike, token_set& out) {
+output_constraint::token_set output_constraint::walk(const vocabulary_trie::part& words,
+                                                     bool looks_alike) {
     auto seen = [&](grammar_matcher::state s) { return looks_alike ? matcher_.look_alike(s) : s; };
-    std::vector<grammar_matcher::state> path{seen(at_)};  // [depth] behind that many bytes
-    for (std::size_t i = 0; i + 1 < words.nodes.size(); ++walked_nodes_) {
-        const vocabulary_trie::node& node = words.nodes[i];
+    if (open_walk_.words != &words)
+        open_walk_ = {&words, 0, {seen(here())}, token_set(mask_bytes() / sizeof(std::uint64_t))};
+    auto& [part, next, path, found] = open_walk_;
+    while (next + 1 < words.nodes.size()) {
+        if (walked_nodes_ % nodes_a_place == 0) matcher_.spend_slice(1);
+        const vocabulary_trie::node& node = words.nodes[next];
         path.resize(node.depth);
-        grammar_matcher::state next = matcher_.step(path.back(), node.byte);
-        if (next == grammar_matcher::dead) {
-            i = node.end;
-            continue;
+        const grammar_matcher::state reached = matcher_.step(path.back(), node.byte);
+        if (reached == grammar_matcher::dead) {
+            next = node.end;
+        } else {
+            path.push_back(seen(reached));
+            ++next;
+            for (std::size_t t = node.first_token; t < words.nodes[next].first_token; ++t) {
+                auto token = static_cast<std::size_t>(words.tokens[t]);
+                found[token / 64] |= std::uint64_t{1} << token % 64;
+            }
         }
-        path.push_back(seen(next));
-        ++i;
-        for (std::size_t t = node.first_token; t < words.nodes[i].first_token; ++t) {
-            auto token = static_cast<std::size_t>(words.tokens[t]);
-            out[token / 64] |= std::uint64_t{1} << token % 64;
-        }
+        ++walked_nodes_;
     }
+    token_set all = std::move(found);
+    open_walk_ = {};
+    return all;
 }
 
 // Those of them that are words too.
@@ -93,23 +110,23 @@ void output_constraint::forbid_ends(token_set& words) const {
             words[index / 64] &= ~(std::uint64_t{1} << index % 64);
 }
 
-bool output_constraint::knows_mask() { return allowed_.contains(matcher_.look_alike(at_)); }
+bool output_constraint::knows_mask() { return allowed_.contains(matcher_.look_alike(here())); }
 
 const output_constraint::token_set& output_constraint::allowed_here() {
-    if ((allowed_.size() + 1) * mask_bytes() > remembered_bytes_max) allowed_.clear();
-    const grammar_matcher::state alike = matcher_.look_alike(at_);
+    const grammar_matcher::state alike = matcher_.look_alike(here());
     auto known = allowed_.find(alike);
     if (known == allowed_.end()) {
-        // Remembered when it is whole: a walk may be given up.
-        token_set made(mask_bytes() / sizeof(std::uint64_t), 0);
-        walk(trie_.short_words, true, made);
+        token_set made = walk(trie_.short_words, true);
         forbid_ends(made);
+        if ((allowed_.size() + 1) * mask_bytes() > remembered_bytes_max) allowed_.clear();
         known = allowed_.emplace(alike, std::move(made)).first;
     }
     if (trie_.long_words.tokens.empty()) return known->second;
-    here_ = known->second;
-    walk(trie_.long_words, false, here_);
-    forbid_ends(here_);
+    if (here_.empty()) {
+        here_ = walk(trie_.long_words, false);
+        for (std::size_t i = 0; i < here_.size(); ++i) here_[i] |= known->second[i];
+        forbid_ends(here_);
+    }
     return here_;
 }
 
@@ -130,8 +147,8 @@ std::span<const float> output_constraint::masked(std::span<const float> logits) 
         masked_[index] = logits[index];
         any = true;
     };
-    for (token_id token : matcher_.tokens_at(at_)) allow(token);
-    if (matcher_.accepts(at_))
+    for (token_id token : matcher_.tokens_at(here())) allow(token);
+    if (matcher_.accepts(here()))
         for (token_id token : stop_tokens_) allow(token);
     return any ? std::span<const float>(masked_) : std::span<const float>();
 }

@@ -3,6 +3,7 @@
 // from two threads at once.
 
 #include <memory>
+#include <optional>
 #include <span>
 #include <unordered_map>
 #include <vector>
@@ -29,6 +30,10 @@ class output_constraint {
     /// The same, with a program of its own.
     output_constraint(std::shared_ptr<const grammar> rules, const tokenizer& words,
                       const vocabulary_trie& trie, const std::vector<token_id>& stop_tokens);
+    /// Lets so much work be done for now, in places that the automaton looks at; no_slice: no end
+    /// to it. Beyond it the other calls throw grammar_unfinished: called alike with a new slice
+    /// they go on, and come to what they had come to at once.
+    void begin_slice(std::int64_t places) { matcher_.begin_slice(places); }
     /// As far as a program for this has to look ahead.
     static constexpr int outlook_bytes = static_cast<int>(vocabulary_trie::short_bytes_max);
 
@@ -52,8 +57,16 @@ class output_constraint {
     bool ends_turn(token_id token) const;
     grammar_matcher::state behind(token_id token);
     using token_set = std::vector<std::uint64_t>;  // a bit for each token
+    /// A walk through the vocabulary that is under way.
+    struct open_walk {
+        const vocabulary_trie::part* words = nullptr;  // null: none is
+        std::size_t next = 0;                          // node
+        std::vector<grammar_matcher::state> path;      // [depth] behind that many bytes
+        token_set found;
+    };
 
-    void walk(const vocabulary_trie::part& words, bool looks_alike, token_set& out);
+    grammar_matcher::state here();
+    token_set walk(const vocabulary_trie::part& words, bool looks_alike);
     void forbid_ends(token_set& words) const;
     std::size_t mask_bytes() const;
     const token_set& allowed_here();
@@ -62,11 +75,12 @@ class output_constraint {
     const vocabulary_trie& trie_;
     const std::vector<token_id>& stop_tokens_;
     grammar_matcher matcher_;
-    grammar_matcher::state at_;
+    std::optional<grammar_matcher::state> at_;  // nothing: where the answer starts
     std::unordered_map<grammar_matcher::state, token_set>
         allowed_;  // key: look_alike(); short words
     std::size_t walked_nodes_ = 0;
-    token_set here_;  // allowed_here() where long words are to be asked for each time
+    open_walk open_walk_;
+    token_set here_;  // allowed_here() where there are long words; empty until asked for
     std::vector<float> masked_;
 };
 

@@ -115,11 +115,14 @@ token_scores score_tokens(std::span<const float> logits, token_id chosen, int to
     std::vector<std::pair<float, token_id>> order;
     const auto count = std::min(static_cast<std::size_t>(std::max(top, 0)), logits.size());
     if (count == 0) return scores;
-    for (std::size_t i = 0; i < logits.size(); ++i)
-        order.emplace_back(or_minus_infinity(logits[i]), static_cast<token_id>(i));
-    std::partial_sort(order.begin(), order.begin() + static_cast<std::ptrdiff_t>(count),
-                      order.end(), ahead);
-    for (std::size_t i = 0; i < count; ++i) scores.top.push_back(score(order[i].second));
+    order.reserve(count + 1);
+    for (std::size_t i = 0; i < logits.size(); ++i) {
+        const std::pair next(or_minus_infinity(logits[i]), static_cast<token_id>(i));
+        if (order.size() == count && !ahead(next, order.back())) continue;
+        order.insert(std::ranges::upper_bound(order, next, ahead), next);
+        if (order.size() > count) order.pop_back();
+    }
+    for (const auto& [logit, token] : order) scores.top.push_back(score(token));
     return scores;
 }
 

@@ -186,7 +186,7 @@ storage::result<answer_grammars::known> answer_grammars::made_of(const generatio
                     std::move(rules), output_constraint::outlook_bytes);
                 // Goes through all that the answer may begin with. Too much of that is the
                 // request's fault, and is told here.
-                const grammar_matcher beginning(made.program);
+                grammar_matcher(made.program).start();
                 return made;
             } catch (const free_schema& too_large) {
                 free.insert(too_large.owner);

@@ -100,6 +100,11 @@ bool batch::step() {
     if (sequences_.running().empty()) return false;
     const std::vector<step_row> rows = rows_.choose(sequences_, heads_.planned(), model_.cost());
     if (rows.empty()) {
+        if (const auto waiting = waiting_for_forms(); !waiting.empty()) {
+            take_tokens(model_pass::run_forms(waiting));
+            sequences_.remove_ended();
+            return has_work();
+        }
         // Dirty agents become evictable when their save ends, which wakes the step node again. One
         // that is not being saved stays dirty: of a running one only the full blocks may be on
         // disk.
@@ -202,20 +207,36 @@ void batch::run_model(std::span<const step_row> rows) {
     const std::function<bool(int)> arriving = [this](int layer) {
         return starter_.wait_for_layer(layer);
     };
-    auto apart = [this](sequence& run, auto what) {
-        try {
-            what();
-        } catch (const std::exception& error) {
-            delivery_.end_request(run.work_ptr(), failure_of(error, run.work().request.form));
-        }
-    };
-    for (const sampled_row& row : model_.run(rows, sequences_.early() ? &arriving : nullptr))
-        apart(*row.run, [&] { delivery_.take_token(*row.run, row.logits); });
+    take_tokens(model_.run(rows, waiting_for_forms(), sequences_.early() ? &arriving : nullptr));
     for (const step_row& row : rows)
-        apart(*row.run, [&] {
+        fail_alone(*row.run, [&] {
             delivery_.publish_full_blocks(*row.run);
             heads_.publish_read(*row.run);
         });
+}
+
+// They have no row in a step until their forms have said which token may come next.
+std::vector<sampled_row> batch::waiting_for_forms() const {
+    std::vector<sampled_row> waiting;
+    for (const auto& run : sequences_.running())
+        if (run->waits_for_form() && !sequences_.has_ended(*run))
+            waiting.push_back({run.get(), run->kept_logits()});
+    return waiting;
+}
+
+void batch::take_tokens(std::span<const sampled_row> drawn) {
+    for (const sampled_row& row : drawn)
+        fail_alone(*row.run, [&] { delivery_.take_token(*row.run, row.logits); });
+}
+
+// One request's fault is not another's.
+template <class Action>
+void batch::fail_alone(sequence& run, Action action) {
+    try {
+        action();
+    } catch (const std::exception& error) {
+        delivery_.end_request(run.work_ptr(), failure_of(error, run.work().request.form));
+    }
 }
 
 // Nothing could run: every sequence waits for blocks that only another can free. Returns: whether a

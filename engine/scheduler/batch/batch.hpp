@@ -59,6 +59,10 @@ class batch {
     void publish_step(step_run composed, std::chrono::steady_clock::duration took);
     void run_rows(std::span<const step_row> rows);
     void run_model(std::span<const step_row> rows);
+    std::vector<sampled_row> waiting_for_forms() const;
+    void take_tokens(std::span<const sampled_row> drawn);
+    template <class Action>
+    void fail_alone(sequence& run, Action action);
     bool relieve(bool others_were_busy);
     bool others_may_give_way();
     void preempt_youngest();

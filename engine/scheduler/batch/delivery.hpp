@@ -27,7 +27,7 @@ class delivery {
           outputs_(outputs),
           probe_(probe) {}
 
-    /// The sequence takes the token that it draws from the logits of its last one.
+    /// The sequence takes the token that it has drawn from the logits of its last one.
     void take_token(sequence& run, std::span<const float> logits);
     /// Publishes what the sequence's window has left behind, if anything.
     void publish_full_blocks(sequence& run);

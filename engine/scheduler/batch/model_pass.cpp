@@ -1,8 +1,10 @@
 #include "engine/scheduler/batch/model_pass.hpp"
 
 #include <oneapi/tbb/parallel_for.h>
+#include <oneapi/tbb/task_arena.h>
 
 #include <chrono>
+#include <utility>
 
 namespace semantic::engine {
 
@@ -19,6 +21,7 @@ model_pass::model_pass(transformer& model, int rows_max, int vocabulary, engine_
       logits_(static_cast<std::size_t>(rows_max) * vocabulary_) {}
 
 std::vector<sampled_row> model_pass::run(std::span<const step_row> rows,
+                                         std::span<const sampled_row> waiting,
                                          const std::function<bool(int)>* arriving) {
     std::vector<sequence_step> steps;
     std::vector<int> last(rows.size());
@@ -44,8 +47,14 @@ std::vector<sampled_row> model_pass::run(std::span<const step_row> rows,
     model_.forward(steps);
     pass.seconds = std::chrono::duration<double>(clock::now() - begin).count();
     measure(pass, arriving != nullptr);
-    draw_ahead(sampled);
-    return sampled;
+    sampled.insert(sampled.end(), waiting.begin(), waiting.end());
+    form_load load{.pass_seconds = pass.seconds};
+    load.is_alone = rows.size() + waiting.size() == 1;
+    return draw(std::move(sampled), load);
+}
+
+std::vector<sampled_row> model_pass::run_forms(std::span<const sampled_row> waiting) {
+    return draw({waiting.begin(), waiting.end()}, {.is_alone = true});
 }
 
 // What a pass waited for the disk is no cost of computing.
@@ -58,14 +67,20 @@ void model_pass::measure(step_sample pass, bool waited_for_disk) {
 }
 
 // A draw reads the whole vocabulary, some hundred microseconds of work: all threads take part. One
-// that fails here is made again by sequence::accept(), and fails there for its request alone.
-void model_pass::draw_ahead(std::span<const sampled_row> rows) {
+// that fails says so in sequence::accept(), and fails for its request alone.
+std::vector<sampled_row> model_pass::draw(std::vector<sampled_row> rows, const form_load& load) {
+    form_load all = load;
+    all.threads = oneapi::tbb::this_task_arena::max_concurrency();
+    for (const sampled_row& row : rows) all.held += row.run->has_form() ? 1 : 0;
+    const std::int64_t form_work = form_share(all);
+    std::vector<char> is_drawn(rows.size());
     oneapi::tbb::parallel_for(std::size_t{0}, rows.size(), [&](std::size_t i) {
-        try {
-            rows[i].run->draw_ahead(rows[i].logits);
-        } catch (const std::exception&) {
-        }
+        is_drawn[i] = rows[i].run->draw_ahead(rows[i].logits, form_work) ? 1 : 0;
     });
+    std::vector<sampled_row> drawn;
+    for (std::size_t i = 0; i < rows.size(); ++i)
+        if (is_drawn[i] != 0) drawn.push_back(rows[i]);
+    return drawn;
 }
 
 }  // namespace semantic::engine

@@ -9,6 +9,7 @@
 
 #include "engine/model/transformer.hpp"
 #include "engine/scheduler/batch/step_rows.hpp"
+#include "engine/scheduler/policy/form_share.hpp"
 #include "engine/scheduler/policy/step_cost.hpp"
 #include "engine/types/probe.hpp"
 
@@ -17,7 +18,7 @@ namespace semantic::engine {
 /// A sequence whose last known token has run.
 struct sampled_row {
     sequence* run;
-    std::span<const float> logits;  // [vocabulary]; valid until the next pass
+    std::span<const float> logits;  // [vocabulary]; valid until the next pass, or the sequence's
 };
 
 class model_pass {
@@ -25,19 +26,22 @@ class model_pass {
     /// `rows_max`: of one step.
     model_pass(transformer& model, int rows_max, int vocabulary, engine_probe& probe);
 
-    /// Runs the rows' tokens. `arriving`: waits for a layer of the only row's prefix, see
-    /// sequence_step; null where every prefix is there.
-    /// Returns: the rows to take a token from, in the order given; their tokens are drawn already,
-    /// as far as draw_ahead() may.
+    /// Runs the rows' tokens, and draws the next ones; those of `waiting` sequences too, whose
+    /// forms have still to say what may come next. `arriving`: waits for a layer of the only row's
+    /// prefix, see sequence_step; null where every prefix is there.
+    /// Returns: those whose token is drawn, in the order given. The others wait for their forms.
     /// Throws: what the model throws; no sequence has changed then.
     std::vector<sampled_row> run(std::span<const step_row> rows,
+                                 std::span<const sampled_row> waiting,
                                  const std::function<bool(int)>* arriving);
+    /// The same where nothing can run but forms.
+    static std::vector<sampled_row> run_forms(std::span<const sampled_row> waiting);
     /// What passes have cost so far.
     const step_cost& cost() const { return cost_; }
 
   private:
     void measure(step_sample pass, bool waited_for_disk);
-    static void draw_ahead(std::span<const sampled_row> rows);
+    static std::vector<sampled_row> draw(std::vector<sampled_row> rows, const form_load& load);
 
     transformer& model_;
     const std::size_t vocabulary_;

@@ -59,8 +59,19 @@ bool sequence::reaches_end(int count) const {
     return cache_.token_count() + count == static_cast<int>(tokens_.size());
 }
 
-void sequence::draw_ahead(std::span<const float> logits) {
-    if (forced_.empty() && work_->request.max_tokens > 0) drawn_ = draw_freely(logits);
+bool sequence::draw_ahead(std::span<const float> logits, std::int64_t form_work) {
+    if (work_->request.max_tokens == 0) return true;
+    try {
+        if (constraint_) constraint_->begin_slice(form_work);
+        draw(logits);
+        if (work_->request.top_scores) open_draw_.scores = scores_of(logits, *open_draw_.token);
+    } catch (const grammar_unfinished&) {
+        if (kept_logits_.empty()) kept_logits_.assign(logits.begin(), logits.end());
+        return false;
+    } catch (const std::exception&) {
+        open_draw_.failure = std::current_exception();
+    }
+    return true;
 }
 
 sequence::accepted sequence::accept(std::span<const float> logits) {
@@ -69,15 +80,18 @@ sequence::accepted sequence::accept(std::span<const float> logits) {
         out.ended = stop_reason::max_tokens;
         return out;
     }
-    end_thinking();
-    token_id token = draw(logits);
+    const bool is_drawn = constraint_ ? open_draw_.is_taken : open_draw_.token.has_value();
+    if (!is_drawn && !open_draw_.failure) draw_ahead(logits, grammar_matcher::no_slice);
+    open_draw drawn = std::exchange(open_draw_, {});
+    if (drawn.failure) std::rethrow_exception(drawn.failure);
+    const token_id token = drawn.token.value();
     ++output_tokens_;
     last_token_ = token;
     sampler_.take(token);
     const std::size_t known = tokens_.size();
     out.ended = take(token, out.text);
     const bool is_stop_token = tokens_.size() == known;
-    if (work_->request.top_scores && !is_stop_token) out.scores = scores_of(logits, token);
+    if (!is_stop_token) out.scores = std::move(drawn.scores);
     if (out.ended && stop_sequence_.empty()) {
         // A character that the limit cut in two is left out: half of it is nothing anyone can show.
         if (is_stop_token) {
@@ -86,6 +100,7 @@ sequence::accepted sequence::accept(std::span<const float> logits) {
         }
         out.text += stops_.finish();
     }
+    kept_logits_ = {};  // which `logits` may be
     return out;
 }
 
@@ -112,31 +127,43 @@ std::span<const float> sequence::without_ends(std::span<const float> logits) {
 
 // A token that the answer's form does not allow is drawn again from those that it does: with the
 // chance that the first draw is allowed counted in, that is the model's distribution over the
-// allowed ones, and their mask is needed only where the model strays.
-token_id sequence::draw(std::span<const float> logits) {
-    constexpr std::uint64_t second_draw = std::uint64_t{1} << 63;  // a random number of its own
-    token_id token = 0;
-    std::optional<token_id> drawn = std::exchange(drawn_, std::nullopt);
-    if (!forced_.empty()) {
-        token = forced_.back();
-        forced_.pop_back();
-        if (constraint_ && !constraint_->allows(token)) forced_.clear();
-    } else {
-        token = drawn ? *drawn : draw_freely(logits);
+// allowed ones, and their mask is needed only where the model strays. What has been found out is
+// kept: the form may stop it at any place, to be asked the same again in the next step.
+void sequence::draw(std::span<const float> logits) {
+    open_draw& open = open_draw_;
+    if (!open.is_begun) end_thinking();
+    open.is_begun = true;
+    if (!open.token) open.token = draw_first(logits);
+    if (!constraint_ || open.is_taken) return;
+    if (!open.is_allowed) {
+        if (!open.is_refused && !constraint_->allows(*open.token)) {
+            open.is_refused = true;
+            forced_.clear();
+        }
+        if (open.is_refused) open.token = draw_allowed(logits);
+        open.is_allowed = true;
     }
-    if (!constraint_) return token;
-    if (!constraint_->allows(token)) {
-        auto draw_allowed = [&](std::span<const float> from) {
-            std::span<const float> allowed = constraint_->masked(from);
-            if (allowed.empty()) throw unwritable_form();
-            return sampler_.sample(allowed, tokens_.size() | second_draw);
-        };
-        token = draw_allowed(without_ends(logits));
-        // Only an end may come here, and it was held back.
-        if (!constraint_->allows(token)) token = draw_allowed(logits);
-    }
-    constraint_->take(token);
+    constraint_->take(*open.token);
+    open.is_taken = true;
+}
+
+token_id sequence::draw_first(std::span<const float> logits) {
+    if (forced_.empty()) return draw_freely(logits);
+    const token_id token = forced_.back();
+    forced_.pop_back();
     return token;
+}
+
+token_id sequence::draw_allowed(std::span<const float> logits) {
+    constexpr std::uint64_t second_draw = std::uint64_t{1} << 63;  // a random number of its own
+    auto draw_from = [&](std::span<const float> all) {
+        const std::span<const float> allowed = constraint_->masked(all);
+        if (allowed.empty()) throw unwritable_form();
+        return sampler_.sample(allowed, tokens_.size() | second_draw);
+    };
+    const token_id token = draw_from(without_ends(logits));
+    // Only an end may come here, and it was held back.
+    return constraint_->allows(token) ? token : draw_from(logits);
 }
 
 void sequence::end_thinking() {
@@ -198,7 +225,9 @@ void sequence::give_back_blocks() {
     looked_at = 0;
 }
 
+// What is run again gives the same logits.
 void sequence::go_on_from(std::vector<storage::kv_block_parts> blocks, int tokens) {
+    kept_logits_ = {};
     cache_ = storage::kv_sequence(pool_, std::move(blocks), tokens);
 }
 

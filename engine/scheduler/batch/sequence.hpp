@@ -3,6 +3,8 @@
 // clock. Owner: batch. Thread: confined to the step node.
 
 #include <chrono>
+#include <cstdint>
+#include <exception>
 #include <memory>
 #include <optional>
 #include <span>
@@ -63,10 +65,19 @@ class sequence {
         std::optional<token_scores> scores;  // as the request asked
         std::optional<stop_reason> ended;    // set with the last token
     };
-    /// Draws the token that accept() will take from the same logits, unless the answer's form or a
-    /// spent budget says otherwise. May run beside those of other sequences.
-    void draw_ahead(std::span<const float> logits);
-    /// Samples from the logits of the last known token and takes the token up.
+    /// Draws the token that accept() will take, from the logits of the last known token. May run
+    /// beside those of other sequences. `form_work`: places that the automaton of the answer's form
+    /// may look at for it.
+    /// Returns: whether accept() has what it needs. If not, the sequence keeps the logits and runs
+    /// no token until this, called with the same logits, has returned true.
+    bool draw_ahead(std::span<const float> logits, std::int64_t form_work);
+    /// Whether the form has still to say which token may come next.
+    bool waits_for_form() const { return !kept_logits_.empty(); }
+    /// Those that draw_ahead() kept; empty where it did not. Valid until accept().
+    std::span<const float> kept_logits() const { return kept_logits_; }
+    bool has_form() const { return constraint_.has_value(); }
+    /// Takes the token up that draw_ahead() has drawn from the same logits, or else draws it.
+    /// Throws: what drawing it threw.
     accepted accept(std::span<const float> logits);
     token_id last_token() const { return last_token_; }
     int output_tokens() const { return output_tokens_; }
@@ -99,7 +110,9 @@ class sequence {
     /// A budget for reasoning that is spent while the model still reasons: what ends the reasoning
     /// comes next, whatever the model would say.
     void end_thinking();
-    token_id draw(std::span<const float> logits);
+    void draw(std::span<const float> logits);
+    token_id draw_first(std::span<const float> logits);
+    token_id draw_allowed(std::span<const float> logits);
     token_id draw_freely(std::span<const float> logits);
     /// `logits` with those of tokens that may not end the answer yet at -infinity; valid until the
     /// next call.
@@ -129,8 +142,19 @@ class sequence {
     utf8_stream utf8_;
     stop_matcher stops_;
     std::string stop_sequence_;
-    std::vector<token_id> forced_;   // taken before anything is sampled, the next one last
-    std::optional<token_id> drawn_;  // from the logits that accept() gets next
+    std::vector<token_id> forced_;  // taken before anything is sampled, the next one last
+    /// The next token, as far as it is drawn: its form may take more than one step to say.
+    struct open_draw {
+        bool is_begun = false;          // whether a spent budget for reasoning was looked at
+        std::optional<token_id> token;  // what is drawn so far
+        bool is_refused = false;        // whether another has to be drawn
+        bool is_allowed = false;        // whether it is the one
+        bool is_taken = false;          // by the constraint too
+        std::optional<token_scores> scores;
+        std::exception_ptr failure;  // why there is none
+    };
+    open_draw open_draw_;
+    std::vector<float> kept_logits_;  // those that the open draw is made from; empty: a step's
 };
 
 }  // namespace semantic::engine

@@ -5,6 +5,7 @@
 #include <random>
 
 #include "engine/prompt/miss_reason.hpp"
+#include "engine/scheduler/policy/form_share.hpp"
 
 namespace semantic::engine {
 
@@ -169,7 +170,8 @@ void starter::begin_choice(const open_choices::prompt_end& prompt) {
     sequence& run = sequences_.add(std::make_unique<sequence>(
         prompt.work, prompt.next, prompt.blocks, tokens, pool_, tokenizer_, answers_, prompt.seed));
     probe_.running.fetch_add(1, std::memory_order_relaxed);
-    if (prompt.has_prompt()) deliver_.take_token(run, prompt.logits);
+    if (prompt.has_prompt() && run.draw_ahead(prompt.logits, form_share_least))
+        deliver_.take_token(run, prompt.logits);
 }
 
 }  // namespace semantic::engine

@@ -6,18 +6,20 @@ namespace semantic::engine {
 
 std::vector<step_row> step_rows::choose(const sequence_set& sequences, const head_plan& heads,
                                         const step_cost& cost) {
+    std::vector<sequence*> runs;
     std::vector<sequence_view> views;
     for (const auto& run : sequences.running()) {
+        if (run->waits_for_form()) continue;  // nothing is known to run
+        runs.push_back(run.get());
         views.push_back(run->view());
         views.back().waits = heads.waits(*run);
     }
     step_plan plan = plan_step(views, chunks_, cost, last_prefilled_);
     std::vector<step_row> rows;
     for (std::size_t index : plan.decode)
-        if (reserve_frames(*sequences.running()[index], 1))
-            rows.push_back({sequences.running()[index].get(), 1});
+        if (reserve_frames(*runs[index], 1)) rows.push_back({runs[index], 1});
     if (plan.prefill) {
-        sequence& run = *sequences.running()[plan.prefill->index];
+        sequence& run = *runs[plan.prefill->index];
         last_prefilled_ = run.work().id;
         // A chunk needs its frames of every layer at once, a window's worth is left of some.
         int tokens = cut_chunk(views[plan.prefill->index].position, plan.prefill->tokens,

@@ -26,7 +26,8 @@ class step_rows {
         : pool_(pool), store_(store), chunks_(chunks) {}
 
     /// The next step's rows, with their frames reserved. Returns: none where no sequence can get
-    /// frames for a token, or those that could wait for a prefix to be restored.
+    /// frames for a token, those that could wait for a prefix to be restored, or all wait for their
+    /// forms.
     std::vector<step_row> choose(const sequence_set& sequences, const head_plan& heads,
                                  const step_cost& cost);
 

@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <memory>
 #include <random>
 
@@ -110,6 +111,42 @@ TEST(grammar_matcher, is_given_up_at_its_limit_of_bytes_and_of_work) {
             walk(lazy);
         },
         grammar_too_large);
+}
+
+// Whatever may stop it in the middle: a closure, an outlook, a walk through the vocabulary.
+TEST(grammar_matcher, comes_to_the_same_in_slices_as_at_once) {
+    const std::string rules =
+        "root ::= ((\"a\" | [a-c]{0,6} | \"(\" root \")\"){0,5} [x-z]?){0,4} \" \"+ \"end\"?";
+    std::mt19937 random(11);
+    for (const std::int64_t slice : {1, 7, 100, 5000}) {
+        const auto program = program_of(rules, output_constraint::outlook_bytes);
+        output_constraint whole(program, words(), trie(), stops());
+        output_constraint sliced(program, words(), trie(), stops());
+        int stopped = 0;
+        const auto in_slices = [&](const auto& action) {
+            for (;; ++stopped) try {
+                    sliced.begin_slice(slice);
+                    return action();
+                } catch (const grammar_unfinished&) {
+                }
+        };
+        std::vector<float> logits(static_cast<std::size_t>(words().vocabulary()));
+        for (int i = 0; i < 6; ++i) {
+            for (float& logit : logits) logit = std::normal_distribution<float>()(random);
+            const auto wanted = whole.masked(logits);
+            const auto got = in_slices([&] { return sliced.masked(logits); });
+            ASSERT_TRUE(std::ranges::equal(wanted, got)) << slice << " places, token " << i;
+            if (wanted.empty()) break;
+            const auto best = std::ranges::max_element(wanted) - wanted.begin();
+            const auto token = static_cast<token_id>(best);
+            if (token == stops()[0]) break;
+            EXPECT_TRUE(in_slices([&] { return sliced.allows(token); }));
+            whole.take(token);
+            in_slices([&] { sliced.take(token); });
+        }
+        EXPECT_GE(stopped, slice < 1000 ? 10 : 1) << slice;
+        EXPECT_EQ(sliced.states(), whole.states()) << "nothing is made twice";
+    }
 }
 
 TEST(grammar_matcher, goes_on_alike_when_it_has_forgotten_all_other_states) {
