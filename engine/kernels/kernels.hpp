@@ -175,6 +175,27 @@ constexpr bool attends(int key_bits, int value_bits) noexcept {
                     : key_bits == value_bits && (key_bits == 8 || key_bits == 16);
 }
 
+/// Consecutive tokens of one sequence through one head of a recurrence, whose whole memory is a
+/// matrix S [rows, cols]: a row for each element of a key, a column for each of a value. Token t's
+/// vectors and numbers are t strides behind the first one's. Nothing but S goes from one token to
+/// the next, so however a text is cut, the bits are the same.
+struct recurrent_head {
+    const float* from = nullptr;     // S before the first token
+    float* to = nullptr;             // S behind the last one; may be `from`
+    const float* keys = nullptr;     // [rows]
+    const float* queries = nullptr;  // [rows]
+    const float* values = nullptr;   // [cols]
+    const float* decays = nullptr;   // one number: what S is multiplied by before the token
+    const float* rates = nullptr;    // one number, of the delta rule: how much of a change is made
+    float* out = nullptr;            // [cols], written; apart from all others
+    int rows = 0, cols = 0;
+    int tokens = 0;
+    std::size_t key_stride = 0;     // of keys and queries
+    std::size_t value_stride = 0;   // of values
+    std::size_t number_stride = 0;  // of decays and rates
+    std::size_t out_stride = 0;
+};
+
 struct kernel_table {
     const char* name;
     /// gemm.cpp computes float matrices with OpenBLAS instead of linear_float.
@@ -260,6 +281,15 @@ struct kernel_table {
     /// out[i] = exp(x[i]); relative error below 2 ulp over the float range, exp(-inf) = 0. Results
     /// below the smallest normal number are 0. n and r from round-half-even(x * log2 e), degree 6.
     void (*exp)(const float* x, float* out, std::size_t n);
+    /// (27) of ARITHMETIC.md: the gated delta rule. Source: arXiv:2412.06464.
+    void (*delta_rule)(const recurrent_head& head);
+    /// (28): S gets the product of key and value. Source: Mamba-2, arXiv:2405.21060.
+    void (*state_space)(const recurrent_head& head);
+    /// (29): each channel's last `taps` numbers by weights of its own. columns [taps], the oldest
+    /// first, each [channels]; weights [taps, channels]; bias [channels] or null; out [channels],
+    /// apart from all columns. `activated`: and then silu.
+    void (*convolve)(const float* const* columns, int taps, const float* weights, const float* bias,
+                     std::size_t channels, bool activated, float* out);
     /// Row `index` of an embedding matrix packed as W, widened to f32: out [cols]. q8 and q4 give
     /// fma(scale, q, bias), mxfp4 is exact, GGUF's types give fma(scale, integer, offset).
     void (*embed_row)(const packed_matrix& w, int index, float* out);

@@ -37,6 +37,7 @@ constexpr int score_rows_max = 12;                    // 12 integer and 12 float
 constexpr int score_chains_rows = 4;                  // up to so many rows, two sums each
 constexpr int value_rows_max = 6, value_lanes = 4;    // 24 sums, 4 values
 constexpr int level_rows_max = 6, level_vectors = 4;  // the same in integers
+constexpr int state_strips = 8;                       // 8 results, 8 changes
 constexpr int packed_rows_max = 4;                    // up to so many read packed 4-bit tokens
 /// What quad_values calls 1, in levels: values of so many bits fill the upper bits of a byte.
 constexpr float value_unit(int bits) { return 1.0f / static_cast<float>(1 << (8 - bits)); }
@@ -458,6 +459,7 @@ SIMD_INLINE v16 load_half_of_pairs(const half* p, int offset) {
 // Each builds on the one before.
 // clang-format off
 #include "engine/kernels/simd/elements.inl"
+#include "engine/kernels/simd/recurrence.inl"
 #include "engine/kernels/simd/kv_rows.inl"
 #include "engine/kernels/simd/linear.inl"
 #include "engine/kernels/simd/linear_blocks.inl"

@@ -31,6 +31,7 @@ SIMD_INLINE i16 materialized(const dot_sum<true>& sum) { return materialized_her
 // Each builds on the one before.
 // clang-format off
 #include "engine/kernels/simd/elements.inl"
+#include "engine/kernels/simd/recurrence.inl"
 #include "engine/kernels/simd/kv_rows.inl"
 #include "engine/kernels/simd/linear.inl"
 #include "engine/kernels/simd/linear_blocks.inl"

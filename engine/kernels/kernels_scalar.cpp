@@ -247,6 +247,63 @@ void embed_row(const packed_matrix& w, int index_of_row, float* out) {
     }
 }
 
+void delta_rule(const recurrent_head& head) {
+    const float* from = head.from;
+    for (index t = 0; t < head.tokens; ++t) {
+        const float* key = head.keys + t * static_cast<index>(head.key_stride);
+        const float* query = head.queries + t * static_cast<index>(head.key_stride);
+        const float* value = head.values + t * static_cast<index>(head.value_stride);
+        const float decay = head.decays[t * static_cast<index>(head.number_stride)];
+        const float rate = head.rates[t * static_cast<index>(head.number_stride)];
+        for (index column = 0; column < head.cols; ++column) {
+            float known = 0.0f, out = 0.0f;
+            for (index row = 0; row < head.rows; ++row) {
+                known = std::fma(from[row * head.cols + column] * decay, key[row], known);
+            }
+            const float change = (value[column] - known) * rate;
+            for (index row = 0; row < head.rows; ++row) {
+                const index at = row * head.cols + column;
+                head.to[at] = std::fma(key[row], change, from[at] * decay);
+                out = std::fma(head.to[at], query[row], out);
+            }
+            head.out[t * static_cast<index>(head.out_stride) + column] = out;
+        }
+        from = head.to;
+    }
+}
+
+void state_space(const recurrent_head& head) {
+    const float* from = head.from;
+    for (index t = 0; t < head.tokens; ++t) {
+        const float* key = head.keys + t * static_cast<index>(head.key_stride);
+        const float* query = head.queries + t * static_cast<index>(head.key_stride);
+        const float* value = head.values + t * static_cast<index>(head.value_stride);
+        const float decay = head.decays[t * static_cast<index>(head.number_stride)];
+        for (index column = 0; column < head.cols; ++column) {
+            float out = 0.0f;
+            for (index row = 0; row < head.rows; ++row) {
+                const index at = row * head.cols + column;
+                head.to[at] = std::fma(key[row], value[column], from[at] * decay);
+                out = std::fma(head.to[at], query[row], out);
+            }
+            head.out[t * static_cast<index>(head.out_stride) + column] = out;
+        }
+        from = head.to;
+    }
+}
+
+void convolve(const float* const* columns, int taps, const float* weights, const float* bias,
+              std::size_t channels, bool activated, float* out) {
+    for (std::size_t c = 0; c < channels; ++c) {
+        float sum = bias == nullptr ? 0.0f : bias[c];
+        for (int tap = 0; tap < taps; ++tap) {
+            sum = std::fma(weights[static_cast<std::size_t>(tap) * channels + c], columns[tap][c],
+                           sum);
+        }
+        out[c] = activated ? sum / (1.0f + exp_one(-sum)) : sum;
+    }
+}
+
 constexpr kernel_table make_table(const char* name, bool float_by_blas) {
     return {name,
             float_by_blas,
@@ -268,6 +325,9 @@ constexpr kernel_table make_table(const char* name, bool float_by_blas) {
             scalar::merge_softmax,
             scalar::finish_softmax,
             exp_all,
+            delta_rule,
+            state_space,
+            convolve,
             embed_row};
 }
 

@@ -552,5 +552,5 @@ constexpr kernel_table make_table(const char* name) {
             silu_mul,      gelu_mul,      swiglu_clamped, rope,
             rotate,        rotate_back,   quantize_kv,    quantize_kv_shaped,
             attend,        merge_softmax, finish_softmax, exp_all,
-            embed_row};
+            delta_rule,    state_space,   convolve,       embed_row};
 }

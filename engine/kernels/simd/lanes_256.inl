@@ -15,6 +15,7 @@ constexpr int score_rows_max = 4;                     // 8 of integer sums
 constexpr int score_chains_rows = 0;                  // no registers for two sums a row
 constexpr int value_rows_max = 6, value_lanes = 1;    // 12 of sums, 2 of values
 constexpr int level_rows_max = 4, level_vectors = 1;  // 8 of integer sums
+constexpr int state_strips = 2;                       // 4 registers of results, 4 of changes
 constexpr int packed_rows_max = 1;                    // up to so many read packed 4-bit tokens
 constexpr float value_unit(int) { return 1.0f; }      // what quad_values calls 1, in levels
 
