@@ -16,9 +16,16 @@ std::uint64_t frames_of_conversation(const storage::kv_layout& layout, int token
     return frames;
 }
 
+std::uint64_t kept_state_bytes(const model_config& config) {
+    constexpr std::uint64_t kept = 2;
+    return kept * config.state_bytes();
+}
+
 std::uint64_t conversations_in(const storage::kv_layout& layout, int tokens,
-                               std::uint64_t pool_bytes) {
-    return pool_bytes / layout.frame_bytes() / frames_of_conversation(layout, tokens);
+                               std::uint64_t pool_bytes, std::uint64_t state_bytes) {
+    // In whole frames, as the pool hands them out.
+    const std::uint64_t frame = layout.frame_bytes(), states = (state_bytes + frame - 1) / frame;
+    return pool_bytes / frame / (frames_of_conversation(layout, tokens) + states);
 }
 
 std::uint64_t lasting_bytes_per_token(const storage::kv_layout& layout) {

@@ -1,8 +1,9 @@
 #pragma once
-// How many conversations a block pool holds. Pure arithmetic over a KV layout. Thread: any.
+// How many conversations a block pool holds. Pure arithmetic over a model's geometry. Thread: any.
 
 #include <cstdint>
 
+#include "engine/model/config/model_config.hpp"
 #include "storage/pool/kv_layout.hpp"
 
 namespace semantic::engine {
@@ -11,9 +12,14 @@ namespace semantic::engine {
 /// a sliding one the blocks that its window reaches wherever its ends fall. Requires: tokens > 0.
 std::uint64_t frames_of_conversation(const storage::kv_layout& layout, int tokens);
 
-/// Conversations of `tokens` tokens that share nothing and fit into `pool_bytes`.
+/// Bytes of recurrent states that an idle conversation keeps: the newest two, since a prompt may
+/// part from it within its last turn. 0 where all layers attend.
+std::uint64_t kept_state_bytes(const model_config& config);
+
+/// Conversations of `tokens` tokens that share nothing and fit into `pool_bytes`, each with
+/// `state_bytes` beside its K and V.
 std::uint64_t conversations_in(const storage::kv_layout& layout, int tokens,
-                               std::uint64_t pool_bytes);
+                               std::uint64_t pool_bytes, std::uint64_t state_bytes = 0);
 
 /// Bytes that one more token costs once every window is full.
 std::uint64_t lasting_bytes_per_token(const storage::kv_layout& layout);

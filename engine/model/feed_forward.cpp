@@ -8,6 +8,7 @@
 #include <span>
 
 #include "engine/kernels/gemm.hpp"
+#include "engine/model/mixers/gates.hpp"
 
 namespace semantic::engine {
 
@@ -18,7 +19,8 @@ std::size_t area(int rows, int cols) {
 }
 
 bool fully_quantized(const gated_weights& w) {
-    return w.gate.matrix.quantized() && w.up.matrix.quantized() && w.down.matrix.quantized();
+    return (w.gate.matrix.rows == 0 || w.gate.matrix.quantized()) && w.up.matrix.quantized() &&
+           w.down.matrix.quantized();
 }
 
 }  // namespace
@@ -40,6 +42,8 @@ feed_forward::feed_forward(const model_config& config, const kernel_table& kerne
     if (mixture.experts == 0) return;
     const auto experts = static_cast<std::size_t>(mixture.experts);
     scores_ = aligned_buffer<float>(area(rows_max, mixture.experts));
+    shared_shares_.resize(static_cast<std::size_t>(rows_max));
+    choices_.resize(experts);
     assigned_.resize(experts);
     for (auto& list : assigned_) list.reserve(static_cast<std::size_t>(rows_max));
     order_.resize(experts);
@@ -74,12 +78,16 @@ void feed_forward::run_dense(const gated_weights& w, float* x, int count, float*
 /// Requires: no tape where it is compensated.
 void feed_forward::gated_mlp(const gated_weights& w, float* x, int count, bool compensated,
                              float* y, product_tape* tape) {
-    const int inner = w.gate.matrix.rows, hidden = config_.hidden,
+    const int inner = w.up.matrix.rows, hidden = config_.hidden,
               rows = compensated ? 2 * count : count;
     const std::size_t width = area(1, inner);
     float* gate = gate_up_.data();
     float* up = gate + gate_up_.count() / 2;
-    const linear_job jobs[] = {{&w.gate.matrix, gate, width}, {&w.up.matrix, up, width}};
+    // Without a gate what the activation reads is `up`.
+    const bool gated = w.gate.matrix.rows > 0;
+    const linear_job both[] = {{&w.gate.matrix, gate, width}, {&w.up.matrix, up, width}};
+    const linear_job alone = {&w.up.matrix, gate, width};
+    const std::span<const linear_job> jobs = gated ? std::span(both) : std::span(&alone, 1);
     const linear_job down = {&w.down.matrix, y, area(1, hidden)};
     int first = tape != nullptr ? tape->take_input(tasks_, x, count, hidden) : 0;
     linear_from(kernels_, tasks_, jobs, x, first, rows, hidden, linear_scratch_.data());
@@ -89,10 +97,10 @@ void feed_forward::gated_mlp(const gated_weights& w, float* x, int count, bool c
         float* u = up + area(row, inner);
         if (compensated) {
             kernels_.add(g, g + area(count, inner), width);
-            kernels_.add(u, u + area(count, inner), width);
+            if (gated) kernels_.add(u, u + area(count, inner), width);
         }
         w.gate.add_bias(kernels_, g);
-        w.up.add_bias(kernels_, u);
+        w.up.add_bias(kernels_, gated ? u : g);
         activate(g, u, width);
         if (compensated) quantization_error(g, inner, g + area(count, inner), u);
     });
@@ -144,10 +152,14 @@ void feed_forward::run_mixture(const layer_weights& w, float* x, int count, floa
     for (int row = 0; row < count; ++row) {
         float* scores = scores_.data() + area(row, experts);
         w.router.add_bias(kernels_, scores);
-        route(scores, row);
+        if (config_.mixture.sigmoid) {
+            route_by_sigmoid(scores, w.choice_bias, row);
+        } else {
+            route(scores, row);
+        }
     }
-    if (w.mlp.gate.matrix.rows > 0) {
-        run_dense(w.mlp, x, count, y, nullptr);
+    if (w.mlp.up.matrix.rows > 0) {
+        run_shared(w, x, count, y);
     } else {
         std::fill_n(y, area(count, config_.hidden), 0.0f);
     }
@@ -157,13 +169,36 @@ void feed_forward::run_mixture(const layer_weights& w, float* x, int count, floa
     }
 }
 
-/// Leaves in order_ the experts of the groups whose best scores are highest, of equal ones the
-/// first. Returns: how many they are.
+/// The experts that every row takes, and how much of them it takes where a gate says so.
+void feed_forward::run_shared(const layer_weights& w, float* x, int count, float* y) {
+    const int hidden = config_.hidden;
+    const bool gated = w.shared_gate.matrix.rows > 0;
+    if (gated) {
+        linear(kernels_, tasks_, w.shared_gate.matrix, x, count, shared_shares_.data(), 1,
+               linear_scratch_.data());
+        sigmoid(kernels_, shared_shares_.data(), static_cast<std::size_t>(count));
+    }
+    run_dense(w.mlp, x, count, y, nullptr);
+    if (!gated) return;
+    tasks_.for_rows(0, count, hidden, [&](int row) {
+        float* to = y + area(row, hidden);
+        for (int i = 0; i < hidden; ++i) to[i] *= shared_shares_[static_cast<std::size_t>(row)];
+    });
+}
+
+/// Leaves in order_ the experts of the groups whose best scores are highest, or of sigmoids whose
+/// two best have the highest sum; of equal ones the first. Returns: how many they are.
 int feed_forward::keep_best_groups(const float* scores) {
     const mixture_config& mixture = config_.mixture;
     const int each = mixture.experts / mixture.groups;
     const auto best = [&](int group) {
-        return *std::max_element(scores + group * each, scores + (group + 1) * each);
+        const float* first = scores + group * each;
+        const float* highest = std::max_element(first, first + each);
+        if (!mixture.sigmoid || each == 1) return *highest;
+        float second = -std::numeric_limits<float>::infinity();
+        for (const float* at = first; at < first + each; ++at)
+            if (at != highest) second = std::max(second, *at);
+        return *highest + second;
     };
     std::iota(groups_.begin(), groups_.end(), 0);
     std::partial_sort(groups_.begin(), groups_.begin() + mixture.groups_per_token, groups_.end(),
@@ -175,9 +210,8 @@ int feed_forward::keep_best_groups(const float* scores) {
     return mixture.groups_per_token * each;
 }
 
-/// Assigns `row` to the experts with the highest scores, of equal ones the first. Their weights are
-/// a softmax over the chosen or, where the model was trained so, their part of one over all.
-void feed_forward::route(const float* scores, int row) {
+/// Returns: the experts with the highest scores, of equal ones the first, until the next call.
+std::span<const int> feed_forward::choose(const float* scores) {
     const mixture_config& mixture = config_.mixture;
     int eligible = mixture.experts;
     if (mixture.groups > 1) {
@@ -188,7 +222,31 @@ void feed_forward::route(const float* scores, int row) {
     std::partial_sort(
         order_.begin(), order_.begin() + mixture.per_token, order_.begin() + eligible,
         [&](int a, int b) { return scores[a] != scores[b] ? scores[a] > scores[b] : a < b; });
-    const std::span<const int> chosen(order_.data(), static_cast<std::size_t>(mixture.per_token));
+    return {order_.data(), static_cast<std::size_t>(mixture.per_token)};
+}
+
+/// Assigns `row` to the experts with the highest sigmoids plus their bias; weights are the
+/// sigmoids.
+void feed_forward::route_by_sigmoid(float* scores, std::span<const float> bias, int row) {
+    const mixture_config& mixture = config_.mixture;
+    const auto experts = static_cast<std::size_t>(mixture.experts);
+    sigmoid(kernels_, scores, experts);
+    for (std::size_t i = 0; i < experts; ++i)
+        choices_[i] = scores[i] + (bias.empty() ? 0.0f : bias[i]);
+    const std::span<const int> chosen = choose(choices_.data());
+    float sum = mixture.norm_epsilon;
+    for (const int expert : chosen) sum += scores[expert];
+    for (const int expert : chosen) {
+        const float weight = mixture.normalised ? scores[expert] / sum : scores[expert];
+        assigned_[static_cast<std::size_t>(expert)].push_back({row, weight * mixture.scale});
+    }
+}
+
+/// Assigns `row` to the experts with the highest scores. Their weights are a softmax over the
+/// chosen or, where the model was trained so, their part of one over all.
+void feed_forward::route(const float* scores, int row) {
+    const mixture_config& mixture = config_.mixture;
+    const std::span<const int> chosen = choose(scores);
     const float highest = scores[chosen[0]];
     for (int expert = 0; expert < mixture.experts; ++expert) {
         weights_[static_cast<std::size_t>(expert)] = mixture.softmax_over_all

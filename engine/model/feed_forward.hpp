@@ -1,5 +1,5 @@
 #pragma once
-// The feed-forward part of a layer: one gated MLP, or a mixture of which a router lets a few run
+// The feed-forward part of a layer: one MLP, or a mixture of which a router lets a few run
 // for each row.
 // Owner: transformer. Thread: run() is called by one thread at a time and uses the arena's threads.
 //
@@ -9,6 +9,7 @@
 // told from a row's bits.
 // Source: mixture of experts as in Switch, arXiv:2101.03961.
 
+#include <span>
 #include <vector>
 
 #include "engine/kernels/kernels.hpp"
@@ -44,7 +45,10 @@ class feed_forward {
     void activate(float* gate, const float* up, std::size_t n) const;
     void run_mixture(const layer_weights& w, float* x, int count, float* y);
     int keep_best_groups(const float* scores);
+    std::span<const int> choose(const float* scores);
     void route(const float* scores, int row);
+    void route_by_sigmoid(float* scores, std::span<const float> bias, int row);
+    void run_shared(const layer_weights& w, float* x, int count, float* y);
     void run_expert(const gated_weights& w, const std::vector<assignment>& rows, const float* x,
                     float* y);
 
@@ -60,7 +64,8 @@ class feed_forward {
     std::vector<std::vector<assignment>> assigned_;  // [experts][at most rows_max]
     std::vector<int> order_;                         // [experts]
     std::vector<int> groups_;                        // [groups]
-    std::vector<float> weights_;                     // [experts]
+    std::vector<float> weights_, choices_;           // [experts]
+    std::vector<float> shared_shares_;               // [rows_max]
 };
 
 }  // namespace semantic::engine

@@ -66,7 +66,7 @@ key_statistics measure_keys(const transformer& model, const model_config& config
                             std::span<const token_id> tokens,
                             const std::function<void(double)>& progress) {
     if (config.latent.rank > 0) return {};
-    const std::size_t layers = config.layers.size(), dim = as_size(config.head_dim),
+    const std::size_t layers = as_size(config.kv_layers()), dim = as_size(config.head_dim),
                       kv_heads = as_size(config.kv_heads), heads = as_size(config.heads);
     const std::size_t group = heads / kv_heads;
     const int all = static_cast<int>(tokens.size());
@@ -99,6 +99,9 @@ key_statistics measure_keys(const transformer& model, const model_config& config
         });
         progress(static_cast<double>(begin + count) / all);
     }
+    std::vector<const rope_parameters*> ropes;  // of layers that attend
+    for (const layer_config& each : config.layers)
+        if (each.mixer == mixer_kind::attention) ropes.push_back(&each.rope);
     key_statistics result;
     for (const head_sums& each : sums)
         for (const double sum : each.keys)
@@ -107,7 +110,7 @@ key_statistics measure_keys(const transformer& model, const model_config& config
     over_heads([&](std::size_t index) {
         const std::size_t length = key_shaping::each(config.head_dim);
         sums[index].queries.write_feedback(
-            config.layers[index / kv_heads].rope, rope_mean_positions(config), model.kernels(),
+            *ropes[index / kv_heads], rope_mean_positions(config), model.kernels(),
             std::span(result.feedback).subspan(index * length, length));
     });
     return result;

@@ -53,19 +53,26 @@ void query_moments::write_feedback(const rope_parameters& rope, int positions,
         }
 }
 
-/// The moments behind rope. With z = x[i] + j x[i + dim / 2] for a pair, a turn multiplies z by
-/// e^(j f p): E[z z*] of two pairs by the difference of their frequencies, E[z z] by the sum.
+/// The moments behind rope. Elements that do not rotate are pairs of frequency 0. With z = x[i] + j
+/// x[i + dim / 2] for a pair, a turn multiplies z by e^(j f p): E[z z*] of two pairs by the
+/// difference of their frequencies, E[z z] by the sum.
 void query_moments::turn(const rope_parameters& rope, int positions) {
-    const std::vector<float> frequencies = rope_frequencies(rope, dim_);
-    const int pairs = dim_ / 2;
+    const int rotated = rope.rotated(dim_), rest = dim_ - rotated;
+    std::vector<float> frequencies = rope_frequencies(rope, rotated);
+    const int pairs = dim_ / 2, turning = static_cast<int>(frequencies.size());
+    frequencies.resize(static_cast<std::size_t>(pairs));
+    const auto first = [&](int pair) { return pair < turning ? pair : pair + turning; };
+    const auto second = [&](int pair) {
+        return first(pair) + (pair < turning ? rotated : rest) / 2;
+    };
     for (int a = 0; a < pairs; ++a) {
         for (int b = 0; b < pairs; ++b) {
             const auto fa = static_cast<double>(frequencies[static_cast<std::size_t>(a)]);
             const auto fb = static_cast<double>(frequencies[static_cast<std::size_t>(b)]);
             const auto [cos_less, sin_less] = mean_turn(fa - fb, positions);
             const auto [cos_more, sin_more] = mean_turn(fa + fb, positions);
-            double &xx = at(a, b), &yy = at(a + pairs, b + pairs), &xy = at(a, b + pairs),
-                   &yx = at(a + pairs, b);
+            double &xx = at(first(a), first(b)), &yy = at(second(a), second(b)),
+                   &xy = at(first(a), second(b)), &yx = at(second(a), first(b));
             const double like = xx + yy, like_j = yx - xy, other = xx - yy, other_j = xy + yx;
             const double like_re = like * cos_less - like_j * sin_less;
             const double like_im = like * sin_less + like_j * cos_less;

@@ -73,7 +73,10 @@ recipe_reader::recipe_reader(const transformer& model, const model_config& confi
                              int tokens, transformer_limits limits)
     : share_(bytes_share(config, recipe.recipe)),
       pool_(layout_of(config, recipe.recipe), pool_bytes(layout_of(config, recipe.recipe), tokens)),
-      sequence_(pool_, {}, 0) {
+      sequence_(pool_, {}, 0),
+      layers_(static_cast<int>(config.layers.size())),
+      states_{aligned_buffer<std::byte>(config.state_bytes()),
+              aligned_buffer<std::byte>(config.state_bytes())} {
     auto own = model.with_layout(pool_.layout(), limits, keys);
     if (!own) throw std::runtime_error(own.error().what);
     model_ = std::move(*own);
@@ -82,14 +85,18 @@ recipe_reader::recipe_reader(const transformer& model, const model_config& confi
 void recipe_reader::read(std::span<const token_id> tokens, std::span<const int> wanted,
                          float* logits) {
     begin(tokens, wanted, logits);
-    for (int layer = 0; layer < pool_.layout().layer_count(); ++layer) run_layer(layer);
+    for (int layer = 0; layer < layers_; ++layer) run_layer(layer);
 }
 
 void recipe_reader::begin(std::span<const token_id> tokens, std::span<const int> wanted,
                           float* logits) {
     const int end = sequence_.token_count() + static_cast<int>(tokens.size());
     if (auto room = sequence_.reserve(end); !room) throw std::runtime_error(room.error().what);
+    const bool begun = sequence_.token_count() > 0;
+    std::swap(states_[0], states_[1]);  // the last step's next state is this one's
     step_ = {tokens, &sequence_, wanted, logits};
+    step_.state = begun ? states_[0].data() : nullptr;
+    step_.next_state = states_[1].data();
     model_->begin({&step_, 1});
 }
 

@@ -11,6 +11,7 @@
 
 #include "engine/kernels/task_runner.hpp"
 #include "engine/model/transformer.hpp"
+#include "engine/model/weights/aligned_buffer.hpp"
 #include "engine/model/weights/product_tape.hpp"
 #include "engine/recipe/calibration.hpp"
 #include "engine/recipe/prediction_scores.hpp"
@@ -47,6 +48,8 @@ class recipe_reader {
     float share_;
     storage::block_pool pool_;
     storage::kv_sequence sequence_;
+    const int layers_;
+    aligned_buffer<std::byte> states_[2];  // sequence_step::state and next_state
     std::unique_ptr<transformer> model_;
     sequence_step step_;  // from begin() to the last layer
     score_sum scores_;

@@ -31,6 +31,12 @@ int run_capacity(const command& self, const std::vector<std::string>& words) {
     const auto recipes = parse_kv_list("kv-bits", given.get<std::string>("kv-bits"));
     const auto memory = static_cast<std::uint64_t>(given.number("memory-mb", 1, 1 << 24)) << 20;
     const auto config = take(engine::model_config::load(given.model_directory()));
+    const std::uint64_t states = engine::kept_state_bytes(config);
+    if (states > 0)
+        std::printf(
+            "An agent keeps the newest two states of the recurrent layers, %llu bytes, "
+            "beside its K and V.\n\n",
+            shown(states));
     std::printf("| KV | bytes per token | behind the windows | agents of %d | of %d |\n",
                 lengths[0], lengths[1]);
     std::printf("|---|---|---|---|---|\n");
@@ -41,7 +47,7 @@ int run_capacity(const command& self, const std::vector<std::string>& words) {
         std::printf("| %s | %llu | %llu |", name.c_str(), shown(layout.bytes_per_token()),
                     shown(engine::lasting_bytes_per_token(layout)));
         for (const int tokens : lengths)
-            std::printf(" %llu |", shown(engine::conversations_in(layout, tokens, memory)));
+            std::printf(" %llu |", shown(engine::conversations_in(layout, tokens, memory, states)));
         std::printf("\n");
     }
     return 0;

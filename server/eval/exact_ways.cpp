@@ -15,7 +15,6 @@ namespace semantic::eval {
 namespace {
 
 using storage::kv_block_parts;
-using storage::kv_sequence;
 using storage::token_id;
 
 constexpr int asked_every = 16;    // positions of the prefix; behind it each one is compared
@@ -68,7 +67,7 @@ std::vector<way_outcome> exact_ways::run(const std::function<void(const std::str
     go("in pieces", [this](way_outcome& out) { in_pieces(out); });
     go("one thread", [this](way_outcome& out) { on_one_thread(out); });
     go("in a batch", [this](way_outcome& out) { in_a_batch(out); });
-    blocks_ = read_blocks();
+    read_blocks();
     go("forked", [this](way_outcome& out) { forked(out); });
     go("parted", [this](way_outcome& out) { parted(out); });
     save_blocks();
@@ -97,7 +96,7 @@ void exact_ways::in_a_batch(way_outcome& outcome) {
     struct mate {
         std::vector<token_id> tokens;
         std::size_t part, joins;  // tokens of a step; the step it is first in
-        std::unique_ptr<kv_sequence> sequence;
+        std::unique_ptr<offline_sequence> sequence;
     };
     const std::size_t count = tokens_.size();
     mate mates[] = {{tokens_, 97, 0, model_.start()},
@@ -108,12 +107,15 @@ void exact_ways::in_a_batch(way_outcome& outcome) {
     for (std::size_t step = 0; mates[0].sequence->token_count() < static_cast<int>(count); ++step) {
         const int begin = mates[0].sequence->token_count();
         std::vector<engine::sequence_step> batch;
+        std::vector<offline_sequence*> running;
         std::vector<int> wanted;
         for (mate& each : mates) {
             const auto done = static_cast<std::size_t>(each.sequence->token_count());
             if (step < each.joins || done == count) continue;
             const std::size_t part = std::min(each.part, count - done);
-            batch.push_back({std::span(each.tokens).subspan(done, part), each.sequence.get(), {}});
+            const auto some = std::span<const token_id>(each.tokens).subspan(done, part);
+            batch.push_back(each.sequence->begin_step(some, {}, nullptr));
+            running.push_back(each.sequence.get());
         }
         const int end = begin + static_cast<int>(batch.front().tokens.size());
         const std::size_t first = first_asked(begin), last = first_asked(end);
@@ -122,13 +124,16 @@ void exact_ways::in_a_batch(way_outcome& outcome) {
         batch.front().logits_at = wanted;
         batch.front().logits = logits.data();
         model_.step(batch);
+        for (offline_sequence* each : running) each->finish_step();
         compare(outcome, first, logits);
     }
 }
 
 // The one whose memory it was goes another way first.
 void exact_ways::forked(way_outcome& outcome) {
-    kv_sequence owner(model_.pool(), blocks_, prefix_), fork(model_.pool(), blocks_, prefix_);
+    const std::size_t bytes = model_.config().state_bytes();
+    offline_sequence owner(model_.pool(), blocks_, prefix_, bytes, prefix_state_);
+    offline_sequence fork(model_.pool(), blocks_, prefix_, bytes, prefix_state_);
     const auto other = turned(tokens_, tokens_.size() / 2);
     model_.run(owner, std::span(other).first(behind_prefix), {});
     read_on(outcome, model_, fork, static_cast<int>(tokens_.size()), model_.chunk_tokens());
@@ -137,7 +142,8 @@ void exact_ways::forked(way_outcome& outcome) {
 void exact_ways::parted(way_outcome& outcome) {
     std::vector<kv_block_parts> blocks = blocks_;
     blocks.resize(static_cast<std::size_t>(parting_ / model_.layout().block_tokens() + 1));
-    kv_sequence sequence(model_.pool(), std::move(blocks), parting_);
+    offline_sequence sequence(model_.pool(), std::move(blocks), parting_,
+                              model_.config().state_bytes(), parting_state_);
     read_on(outcome, model_, sequence, static_cast<int>(tokens_.size()), model_.chunk_tokens());
 }
 
@@ -194,8 +200,8 @@ void exact_ways::see_a_changed_token() {
         throw std::logic_error("a changed token changes no logits behind it, or some before it");
 }
 
-void exact_ways::read_on(way_outcome& outcome, offline_model& model, kv_sequence& sequence, int end,
-                         int chunk) {
+void exact_ways::read_on(way_outcome& outcome, offline_model& model, offline_sequence& sequence,
+                         int end, int chunk) {
     while (sequence.token_count() < end) {
         const int begin = sequence.token_count(), stop = std::min(end, begin + chunk);
         const std::size_t first = first_asked(begin), last = first_asked(stop);
@@ -225,19 +231,28 @@ std::size_t exact_ways::first_asked(int position) const {
 }
 
 // Block by block, since a share leaves out what the window has left behind.
-std::vector<kv_block_parts> exact_ways::read_blocks() {
+void exact_ways::read_blocks() {
     const int block = model_.layout().block_tokens();
     const auto sequence = model_.start();
-    std::vector<kv_block_parts> all;
+    const auto read_to = [&](int end) {
+        const auto begin = static_cast<std::size_t>(sequence->token_count());
+        model_.run(*sequence,
+                   std::span(tokens_).subspan(begin, static_cast<std::size_t>(end) - begin), {});
+    };
+    const auto copy_state = [&] {
+        return std::vector<std::byte>(sequence->state().begin(), sequence->state().end());
+    };
+    blocks_.clear();
     while (sequence->token_count() < prefix_) {
         const int begin = sequence->token_count(), end = std::min(begin + block, prefix_);
-        model_.run(*sequence,
-                   std::span(tokens_).subspan(static_cast<std::size_t>(begin),
-                                              static_cast<std::size_t>(end - begin)),
-                   {});
-        all.push_back(sequence->share().back());
+        if (begin < parting_ && parting_ < end) {
+            read_to(parting_);
+            parting_state_ = copy_state();
+        }
+        read_to(end);
+        blocks_.push_back(sequence->kv().share().back());
     }
-    return all;
+    prefix_state_ = copy_state();
 }
 
 exact_ways::store_ptr exact_ways::open_store(const std::string& name) {
@@ -255,7 +270,9 @@ void exact_ways::go_on(way_outcome& outcome, store_ptr store, int tokens) {
         throw bad_input(std::to_string(back.tokens) + " of " + std::to_string(tokens) +
                         " tokens came back from disk: " + back.detail);
     {
-        kv_sequence sequence(model_.pool(), std::move(back.blocks), tokens);
+        offline_sequence sequence(model_.pool(), std::move(back.blocks), tokens,
+                                  model_.config().state_bytes(),
+                                  tokens == prefix_ ? prefix_state_ : parting_state_);
         store.reset();
         read_on(outcome, model_, sequence, static_cast<int>(tokens_.size()), model_.chunk_tokens());
     }

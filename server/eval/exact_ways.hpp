@@ -62,14 +62,15 @@ class exact_ways {
     void see_a_changed_token();
 
     /// Reads the text from where `sequence` ends to `end`, `chunk` tokens at a time, and compares.
-    void read_on(way_outcome& outcome, offline_model& model, storage::kv_sequence& sequence,
-                 int end, int chunk);
+    void read_on(way_outcome& outcome, offline_model& model, offline_sequence& sequence, int end,
+                 int chunk);
     /// `logits`: of the positions asked_[first], asked_[first + 1] and so on.
     void compare(way_outcome& outcome, std::size_t first, std::span<const float> logits) const;
     /// The first of asked_ that is not below `position`.
     std::size_t first_asked(int position) const;
-    /// Of the prefix, those that no window reaches any more too.
-    std::vector<storage::kv_block_parts> read_blocks();
+    /// Reads the prefix: its blocks, those that no window reaches any more too, and the states of
+    /// recurrent layers at its end and where it is parted.
+    void read_blocks();
     /// Moves blocks_ to disk: into a store's folder, copies of it, and an exported file.
     void save_blocks();
     void export_from(storage::agent_cache_store& store);
@@ -89,6 +90,8 @@ class exact_ways {
     std::vector<int> asked_;                       // positions, ascending
     std::vector<float> reference_;                 // [asked_, vocabulary]
     std::vector<storage::kv_block_parts> blocks_;  // of the prefix, until they are on disk
+    // Of recurrent layers, in memory alone; empty where there are none.
+    std::vector<std::byte> prefix_state_, parting_state_;
 };
 
 }  // namespace semantic::eval

@@ -4,6 +4,7 @@
 
 #include <cstdio>
 #include <iostream>
+#include <map>
 
 #include "server/eval/command_line.hpp"
 #include "server/eval/model_report.hpp"
@@ -40,6 +41,36 @@ int mixture_layers(const engine::model_config& config) {
     return count;
 }
 
+/// Layers that do not attend, in short: "24 of 32 layers: gated delta rule".
+std::string recurrent_of(const engine::model_config& config) {
+    int count = 0;
+    const char* kind = "";
+    for (const engine::layer_config& layer : config.layers) {
+        if (!engine::is_recurrent(layer.mixer)) continue;
+        ++count;
+        kind = layer.mixer == engine::mixer_kind::delta_rule    ? "gated delta rule"
+               : layer.mixer == engine::mixer_kind::state_space ? "Mamba-2"
+                                                                : "short convolution";
+    }
+    if (count == 0) return "";
+    return std::to_string(count) + " of " + std::to_string(config.layers.size()) +
+           " layers: " + kind;
+}
+
+/// "model.visual: 12, mtp: 15": tensors, by the beginnings of their names.
+std::string left_out_of(const model_report& report) {
+    std::map<std::string, int> counts;
+    for (const std::string& name : report.left_out) {
+        const std::size_t first = name.find('.');
+        const bool inside = name.starts_with("model.");
+        ++counts[name.substr(0, inside ? name.find('.', first + 1) : first)];
+    }
+    std::string text;
+    for (const auto& [name, count] : counts)
+        text.append(text.empty() ? "" : ", ").append(name + ": " + std::to_string(count));
+    return text;
+}
+
 json::object geometry_of(const engine::model_config& config) {
     json::object out{{"family", config.family},
                      {"layers", config.layers.size()},
@@ -52,6 +83,10 @@ json::object geometry_of(const engine::model_config& config) {
                      {"context_tokens", config.context_tokens_max},
                      {"tied_head", config.tied_head}};
     if (const std::string windows = windows_of(config); !windows.empty()) out["windows"] = windows;
+    if (config.state_bytes() > 0) {
+        out["recurrent_layers"] = recurrent_of(config);
+        out["state_bytes"] = config.state_bytes();
+    }
     if (config.latent.rank > 0) out["latent_rank"] = config.latent.rank;
     if (const int layers = mixture_layers(config); layers > 0) {
         out["mixture_layers"] = layers;
@@ -103,6 +138,8 @@ json::object json_of(const model_report& report) {
                      {"loads", report.problems.empty()},
                      {"problems", json::array(report.problems.begin(), report.problems.end())}};
     if (report.weight_bytes != 0) out["weight_bytes"] = report.weight_bytes;
+    if (!report.left_out.empty())
+        out["left_out"] = json::array(report.left_out.begin(), report.left_out.end());
     if (report.config) out["geometry"] = geometry_of(*report.config);
     if (report.tokenizer)
         out["tokenizer"] = json::object{{"kind", report.tokenizer->kind},
@@ -138,6 +175,9 @@ void print_geometry(const engine::model_config& config) {
     if (const std::string windows = windows_of(config); !windows.empty())
         attention += "; " + windows;
     print_line("attention", attention);
+    if (config.state_bytes() > 0)
+        print_line("recurrent", recurrent_of(config) + "; a state of " +
+                                    megabytes(config.state_bytes()) + " a sequence");
     if (const int layers = mixture_layers(config); layers > 0)
         print_line("mixture", std::to_string(layers) + " layers of " +
                                   std::to_string(config.mixture.experts) + " experts, " +
@@ -192,6 +232,7 @@ void print_text(const model_report& report) {
                    type.name + ": " + std::to_string(type.tensors) + ", " + megabytes(type.bytes) +
                        (type.is_read ? "" : " (not supported)"));
     if (report.weight_bytes != 0) print_line("weights", megabytes(report.weight_bytes) + " in RAM");
+    if (!report.left_out.empty()) print_line("left out", left_out_of(report));
     if (const auto& tokenizer = report.tokenizer)
         print_line("tokenizer",
                    tokenizer->kind + ", " + std::to_string(tokenizer->vocabulary) + " tokens" +

@@ -141,8 +141,10 @@ class inspection {
 
     void check_weights() {
         attempt([&] {
-            report_.weight_bytes = take(
+            auto checked = take(
                 engine::model_weights::check(path(), *report_.config, engine::weight_form::native));
+            report_.weight_bytes = checked.bytes;
+            report_.left_out = std::move(checked.left_out);
         });
     }
 
@@ -198,7 +200,8 @@ class inspection {
 
     std::optional<std::uint64_t> agents_in(const storage::kv_layout& layout, int tokens) const {
         if (tokens > report_.config->context_tokens_max) return std::nullopt;
-        return engine::conversations_in(layout, tokens, report_.pool_bytes);
+        return engine::conversations_in(layout, tokens, report_.pool_bytes,
+                                        engine::kept_state_bytes(*report_.config));
     }
 
     void read_tokenizer() {

@@ -44,7 +44,8 @@ struct model_report {
     std::string container;  // "folder of safetensors", "GGUF version 3"
     std::uint64_t files = 0, file_bytes = 0;
     std::vector<tensor_type> types;
-    std::uint64_t weight_bytes = 0;  // once loaded; 0: not known
+    std::uint64_t weight_bytes = 0;     // once loaded; 0: not known
+    std::vector<std::string> left_out;  // weight_check
     std::optional<engine::model_config> config;
     std::optional<tokenizer_facts> tokenizer;
     std::string template_family;   // empty: none

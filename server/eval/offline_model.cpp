@@ -115,12 +115,12 @@ const engine::calibration& offline_model::calibrate(const engine::transformer& w
     return **calibration_;
 }
 
-std::unique_ptr<storage::kv_sequence> offline_model::start() const {
-    return std::make_unique<storage::kv_sequence>(*pool_, std::vector<storage::kv_block_parts>{},
-                                                  0);
+std::unique_ptr<offline_sequence> offline_model::start() const {
+    return std::make_unique<offline_sequence>(*pool_, std::vector<storage::kv_block_parts>{}, 0,
+                                              config_.state_bytes());
 }
 
-std::vector<float> offline_model::run(storage::kv_sequence& sequence, std::span<const token_id> ids,
+std::vector<float> offline_model::run(offline_sequence& sequence, std::span<const token_id> ids,
                                       std::span<const int> wanted,
                                       const std::function<void(std::size_t)>& on_progress) {
     for (const token_id id : ids) {
@@ -141,8 +141,9 @@ std::vector<float> offline_model::run(storage::kv_sequence& sequence, std::span<
         while (asked < wanted.size() && static_cast<std::size_t>(wanted[asked]) < first + count) {
             in_chunk.push_back(wanted[asked++] - static_cast<int>(first));
         }
-        engine::sequence_step one{ids.subspan(first, count), &sequence, in_chunk, to};
+        engine::sequence_step one = sequence.begin_step(ids.subspan(first, count), in_chunk, to);
         step({&one, 1});
+        sequence.finish_step();
         first += count;
         if (on_progress) on_progress(first);
     }

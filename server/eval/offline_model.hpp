@@ -11,6 +11,7 @@
 #include "engine/model/compute_arena.hpp"
 #include "engine/model/transformer.hpp"
 #include "engine/recipe/calibration.hpp"
+#include "server/eval/offline_sequence.hpp"
 #include "storage/pool/block_pool.hpp"
 #include "storage/pool/kv_recipe.hpp"
 
@@ -51,10 +52,10 @@ class offline_model {
     /// What each recipe costs the model. Throws bad_input.
     const std::vector<engine::recipe_score>& measure_recipes() { return calibrate(*model_).scores; }
 
-    std::unique_ptr<storage::kv_sequence> start() const;
+    std::unique_ptr<offline_sequence> start() const;
     /// Appends `ids`. Returns: the logits at `wanted`, ascending indices into `ids`. Shape:
     /// [wanted, vocabulary].
-    std::vector<float> run(storage::kv_sequence& sequence, std::span<const storage::token_id> ids,
+    std::vector<float> run(offline_sequence& sequence, std::span<const storage::token_id> ids,
                            std::span<const int> wanted,
                            const std::function<void(std::size_t)>& on_progress = {});
     /// Appends to several sequences at once. Requires: ids inside the vocabulary, no more than

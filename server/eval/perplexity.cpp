@@ -202,7 +202,7 @@ class window_reader {
     const std::size_t vocabulary_;
     const engine::task_runner tasks_;
     std::vector<token_id> ids_;
-    std::vector<std::unique_ptr<storage::kv_sequence>> sequences_;
+    std::vector<std::unique_ptr<offline_sequence>> sequences_;
 };
 
 /// Bytes of K and V a token, of those at 16 bit.

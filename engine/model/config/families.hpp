@@ -23,6 +23,15 @@ enum class window_rule {
     every_layer_if_asked,  // by use_sliding_window
 };
 
+/// How a family whose layers do not all attend names the sizes of the others.
+enum class recurrent_spelling {
+    none,               // all layers attend
+    short_convolution,  // LFM2
+    linear_attention,   // Qwen3-Next and Qwen3.5
+    mamba,              // Granite 4
+    blocks,             // Nemotron-H: Mamba-2, and a layer is a mixer or a feed-forward
+};
+
 /// What a family's config class assumes when a field is missing, and what no field says. One row a
 /// family; code below never asks which family it is. Source: transformers, configuration_*.py and
 /// modeling_*.py (read 2026-11).
@@ -58,6 +67,14 @@ struct family_defaults {
     int experts_per_token = 0;    // 0: the file must say
     int expert_intermediate = 0;  // of experts in tensors of their own; 0: fused, as wide as an MLP
     bool latent = false;          // latent attention, and experts that are routed to or shared
+    recurrent_spelling recurrent = recurrent_spelling::none;
+    bool attention_gate = false;
+    const char* norm_eps_field = "rms_norm_eps";
+    bool has_multipliers = false;    // of embedding, residual stream, scores and logits
+    bool normalised_choice = false;  // norm_topk_prob, where the file does not say
+    double sigmoid_epsilon = 0.0;    // of the sum of the chosen experts' sigmoids; 0: softmax
+    bool shared_gate = false;        // the experts that every token takes have a gate
+    bool adjusts_width = false;      // an MLP is two thirds of what the file says, rounded up
     const char* text_model_type = nullptr;  // multimodal: `text_config` is of this family
 };
 

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "engine/model/config/gguf_fields.hpp"
+#include "engine/model/config/gguf_hybrid.hpp"
 
 namespace semantic::engine {
 
@@ -20,8 +21,20 @@ namespace json = boost::json;
 
 constexpr gguf_architecture architectures[] = {
     {"llama", "llama", true},  // Mistral's too
-    {"qwen2", "qwen2"},        {"qwen3", "qwen3"},     {"qwen3moe", "qwen3_moe"},
-    {"gemma3", "gemma3_text"}, {"gpt-oss", "gpt_oss"}, {"deepseek2", "deepseek_v2"},
+    {"qwen2", "qwen2"},
+    {"qwen3", "qwen3"},
+    {"qwen3moe", "qwen3_moe"},
+    {"gemma3", "gemma3_text"},
+    {"gpt-oss", "gpt_oss"},
+    {"deepseek2", "deepseek_v2"},
+    {"lfm2", "lfm2"},
+    {"lfm2moe", "lfm2_moe"},
+    {"qwen3next", "qwen3_next"},
+    {"qwen35", "qwen3_5_text"},
+    {"qwen35moe", "qwen3_5_moe_text"},
+    {"granitehybrid", "granitemoehybrid", true},
+    {"nemotron_h", "nemotron_h"},
+    {"nemotron_h_moe", "nemotron_h"},
 };
 
 failure incompatible(std::string what) { return {errc::incompatible, std::move(what)}; }
@@ -43,10 +56,15 @@ class translation {
     result<gguf_config> run() {
         config()["model_type"] = of_.model_type;
         read_sizes();
+        if (!complaint_.empty()) return incompatible(complaint_);
         if (of_.model_type == "deepseek_v2") {
             read_latent_attention();
         } else {
             read_attention();
+        }
+        if (is_hybrid()) {
+            gguf_hybrid(in_, of_.model_type, as_size_of_layers(), config()).read();
+            out_.keys_in_turn = of_.name == "qwen35" || of_.name == "qwen35moe";
         }
         read_family();
         read_rope();
@@ -83,21 +101,37 @@ class translation {
         }
         config()["vocab_size"] = embedding->shape[0];
         config()["hidden_size"] = in_.needed("embedding_length");
-        config()["num_hidden_layers"] = in_.needed("block_count");
+        // Layers that predict further tokens are counted, and left out.
+        layers_ = in_.needed("block_count") - in_.integer("nextn_predict_layers").value_or(0);
+        if (is_hybrid() && (layers_ < 1 || layers_ > 4096))
+            return in_.complain(in_.name_of("block_count") + " leaves " + std::to_string(layers_) +
+                                " layers");
+        config()["num_hidden_layers"] = layers_;
         config()["max_position_embeddings"] = in_.needed("context_length");
-        copy("feed_forward_length", "intermediate_size");
+        if (!is_hybrid()) copy("feed_forward_length", "intermediate_size");
         copy_real("attention.layer_norm_rms_epsilon", "rms_norm_eps");
         if (!in_.has("attention.layer_norm_rms_epsilon"))
             in_.complain(in_.name_of("attention.layer_norm_rms_epsilon") + " is missing");
         config()["tie_word_embeddings"] = tensor("output.weight") == nullptr;
-        out_.qkv_bias = tensor("blk.0.attn_q.bias") != nullptr;
-        out_.o_bias = tensor("blk.0.attn_output.bias") != nullptr;
+        out_.qkv_bias = is_in_a_layer("attn_q.bias");
+        out_.o_bias = is_in_a_layer("attn_output.bias");
     }
+
+    /// Whether some layer has the tensor: in a hybrid the first one may be of another kind.
+    bool is_in_a_layer(const std::string& name) const {
+        for (std::int64_t i = 0; i < (is_hybrid() ? layers_ : 1); ++i)
+            if (tensor("blk." + std::to_string(i) + "." + name) != nullptr) return true;
+        return false;
+    }
+    bool is_hybrid() const { return is_hybrid_type(of_.model_type); }
+    std::size_t as_size_of_layers() const { return static_cast<std::size_t>(layers_); }
 
     void read_attention() {
         const std::int64_t heads = in_.needed("attention.head_count");
         config()["num_attention_heads"] = heads;
-        config()["num_key_value_heads"] = in_.integer("attention.head_count_kv").value_or(heads);
+        if (!is_hybrid())
+            config()["num_key_value_heads"] =
+                in_.integer("attention.head_count_kv").value_or(heads);
         const std::int64_t hidden = in_.needed("embedding_length");
         std::int64_t dim = in_.integer("attention.key_length").value_or(0);
         if (dim == 0 && heads > 0 && hidden % heads == 0) dim = hidden / heads;
@@ -186,7 +220,8 @@ class translation {
 
     void read_rope() {
         config()["rope_theta"] = in_.real("rope.freq_base").value_or(10000.0);
-        if (in_.integer("rope.dimension_count").value_or(rotated_dim_) != rotated_dim_) {
+        if (!is_hybrid() &&
+            in_.integer("rope.dimension_count").value_or(rotated_dim_) != rotated_dim_) {
             in_.complain(in_.name_of("rope.dimension_count") +
                          " is not the length of a head: partial rotation is not supported");
         }
@@ -263,11 +298,12 @@ class translation {
         }
         constexpr std::int64_t softmax = 1;
         const std::int64_t gating = in_.integer("expert_gating_func").value_or(0);
-        if (of_.model_type != "gpt_oss" && gating != 0 && gating != softmax) {
+        if (of_.model_type != "gpt_oss" && !is_hybrid() && gating != 0 && gating != softmax) {
             in_.complain(in_.name_of("expert_gating_func") + " is " + std::to_string(gating) +
                          ": supported is 1, softmax");
         }
         for (const char* scale : {"logit_scale", "embedding_scale", "residual_scale"}) {
+            if (of_.model_type == "granitemoehybrid") break;
             if (const auto value = in_.real(scale); value && *value != 1.0 && *value != 0.0)
                 in_.complain(in_.name_of(scale) + " is there, which is not supported");
         }
@@ -307,6 +343,7 @@ class translation {
     const gguf_architecture& of_;
     std::string complaint_;
     gguf_fields in_;
+    std::int64_t layers_ = 0;
     std::int64_t rotated_dim_ = 0;
     gguf_config out_;
 };

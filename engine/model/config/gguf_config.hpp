@@ -28,6 +28,7 @@ struct gguf_config {
     std::vector<float> rope_factors;  // [head_dim / 2] that each frequency is divided by, or empty
     bool qkv_bias = false;            // as the first layer's tensors say
     bool o_bias = false;
+    bool keys_in_turn = false;  // recurrence_config
 };
 
 /// `parts`: of one model, the first with the metadata. Errors: incompatible, naming the key or

@@ -9,6 +9,7 @@
 #include <string_view>
 #include <type_traits>
 #include <utility>
+#include <vector>
 
 #include "storage/files/gguf.hpp"
 
@@ -31,6 +32,35 @@ class gguf_fields {
             return *number <= largest ? static_cast<std::int64_t>(*number) : refuse_number(key);
         if (const auto* number = std::get_if<std::int64_t>(value)) return *number;
         return refuse_number(key);
+    }
+    /// A value for each of `count` layers, behind which further ones may follow, or one for all.
+    /// Returns: nothing when the key is missing
+    /// or, with a complaint, holds something else. Booleans are 0 and 1.
+    std::optional<std::vector<std::int64_t>> integers(std::string_view key, std::size_t count) {
+        const storage::gguf_value* value = find(prefix_ + std::string(key));
+        if (value == nullptr) return std::nullopt;
+        const auto* array = std::get_if<storage::gguf_array>(value);
+        if (array == nullptr) {
+            const auto one = integer(key);
+            if (!one) return std::nullopt;
+            return std::vector<std::int64_t>(count, *one);
+        }
+        if (array->type == storage::gguf_value_type::string || array->count < count) {
+            complain(prefix_ + std::string(key) + " does not have a number for each of " +
+                     std::to_string(count) + " layers");
+            return std::nullopt;
+        }
+        std::vector<std::int64_t> numbers;
+        for (std::size_t i = 0; i < count; ++i) {
+            const double number = array->number(i);
+            if (!(std::nearbyint(number) == number &&
+                  std::abs(number) <= static_cast<double>(largest))) {
+                refuse_number(key);
+                return std::nullopt;
+            }
+            numbers.push_back(static_cast<std::int64_t>(number));
+        }
+        return numbers;
     }
     std::int64_t needed(std::string_view key) {
         if (const auto value = integer(key)) return *value;

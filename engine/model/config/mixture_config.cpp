@@ -60,7 +60,65 @@ void read_separate_mixture(fields& in, const family_defaults& family, model_conf
         in.integer("num_experts_per_tok", family.experts_per_token, 1, mixture.experts);
     mixture.intermediate =
         in.integer("moe_intermediate_size", family.expert_intermediate, 1, dimension_max);
-    mixture.softmax_over_all = !in.boolean("norm_topk_prob", false);
+    if (family.shared_gate) {
+        mixture.shared_gate = true;
+        mixture.shared_intermediate =
+            in.integer("shared_expert_intermediate_size", 512, 1, dimension_max);
+    }
+    const bool normalised = in.boolean("norm_topk_prob", family.normalised_choice);
+    if (family.sigmoid_epsilon == 0.0) {
+        mixture.softmax_over_all = !normalised;
+        return;
+    }
+    mixture.sigmoid = true;
+    mixture.normalised = normalised;
+    mixture.norm_epsilon = static_cast<float>(family.sigmoid_epsilon);
+    mixture.scale = static_cast<float>(in.real("routed_scaling_factor", 1.0, 0.0, 1e6));
+}
+
+/// Nemotron-H's. A file without such layers may have the fields too.
+void read_block_mixture(fields& source, const family_defaults& family, model_config& out) {
+    mixture_config& mixture = out.mixture;
+    mixture.fused = false;
+    mixture.sigmoid = true;
+    mixture.experts = source.integer("n_routed_experts", family.experts, 1, 4096);
+    mixture.per_token = source.integer("num_experts_per_tok", family.experts_per_token, 1, 4096);
+    mixture.intermediate =
+        source.integer("moe_intermediate_size", family.expert_intermediate, 1, dimension_max);
+    mixture.shared_intermediate = source.integer("moe_shared_expert_intermediate_size",
+                                                 family.expert_intermediate, 0, dimension_max);
+    mixture.normalised = source.boolean("norm_topk_prob", family.normalised_choice);
+    mixture.norm_epsilon = static_cast<float>(family.sigmoid_epsilon);
+    mixture.scale = static_cast<float>(source.real("routed_scaling_factor", 1.0, 0.0, 1e6));
+    mixture.groups = source.integer("n_group", 1, 1, mixture.experts);
+    mixture.groups_per_token = source.integer("topk_group", 1, 1, mixture.groups);
+    if (source.has("moe_latent_size"))
+        source.refuse("moe_latent_size", *source.find("moe_latent_size"),
+                      "experts in a latent space are not supported");
+    if (mixture.experts % mixture.groups != 0)
+        return source.refuse("n_group", json::value(mixture.groups),
+                             "it must divide n_routed_experts " + std::to_string(mixture.experts));
+    const int within = mixture.experts / mixture.groups * mixture.groups_per_token;
+    if (mixture.per_token > within)
+        source.refuse("num_experts_per_tok", json::value(mixture.per_token),
+                      "the groups of a token have " + std::to_string(within) + " experts");
+}
+
+/// Granite's: a softmax over the chosen ones, beside an MLP that every token takes. Without experts
+/// that MLP is the layer's own.
+void read_mixture_beside_mlp(fields& source, const family_defaults& family, model_config& out) {
+    const int shared = source.integer("shared_intermediate_size", 1024, 1, dimension_max);
+    const int experts = source.integer("num_local_experts", family.experts, 0, 4096);
+    if (experts == 0) {
+        out.intermediate = shared;
+        return;
+    }
+    out.mixture.fused = false;
+    out.mixture.experts = experts;
+    out.mixture.per_token =
+        source.integer("num_experts_per_tok", family.experts_per_token, 1, experts);
+    out.mixture.intermediate = out.intermediate;
+    out.mixture.shared_intermediate = shared;
 }
 
 /// Takes the layers of `mlp_only_layers` out of `mixture`.
@@ -87,6 +145,9 @@ std::vector<bool> read_mixture_layers(fields& in, const family_defaults& family,
         const int every = in.integer("moe_layer_freq", 1, 1, 4096);
         for (int i = 0; i < count; ++i)
             mixture[static_cast<std::size_t>(i)] = i >= first && i % every == 0;
+    } else if (family.recurrent == recurrent_spelling::short_convolution) {
+        const int dense = in.integer("num_dense_layers", 2, 0, 4096);
+        for (int i = 0; i < count; ++i) mixture[static_cast<std::size_t>(i)] = i >= dense;
     } else if (family.expert_intermediate > 0) {
         const int every = in.integer("decoder_sparse_step", 1, 1, 4096);
         for (int i = 0; i < count; ++i) mixture[static_cast<std::size_t>(i)] = (i + 1) % every == 0;
@@ -98,6 +159,9 @@ std::vector<bool> read_mixture_layers(fields& in, const family_defaults& family,
 void read_mixture(fields& in, const family_defaults& family, model_config& out) {
     if (family.experts == 0) return;
     if (family.latent) return read_routed_mixture(in, family, out);
+    if (family.recurrent == recurrent_spelling::mamba)
+        return read_mixture_beside_mlp(in, family, out);
+    if (family.recurrent == recurrent_spelling::blocks) return read_block_mixture(in, family, out);
     if (family.expert_intermediate > 0) return read_separate_mixture(in, family, out);
     out.activation_limit = static_cast<float>(in.real("swiglu_limit", 7.0, 0.0, 1e6));
     out.activation_alpha = static_cast<float>(in.real("swiglu_alpha", 1.702, 0.0, 1e6));

@@ -9,6 +9,7 @@
 #include "engine/model/config/config_fields.hpp"
 #include "engine/model/config/families.hpp"
 #include "engine/model/config/gguf_config.hpp"
+#include "engine/model/config/hybrid_config.hpp"
 #include "engine/model/config/mixture_config.hpp"
 #include "engine/model/config/quantization_config.hpp"
 #include "engine/model/config/rope_config.hpp"
@@ -98,6 +99,7 @@ void read_attention_shape(fields& in, const family_defaults& family, model_confi
     out.qkv_bias = bias || family.always_qkv_bias;
     out.o_bias = bias && !family.always_qkv_bias;
     out.qk_norm = family.qk_norm;
+    out.attention_gate = family.attention_gate && in.boolean("attn_output_gate", true);
     out.sinks = family.sinks;
 }
 
@@ -183,7 +185,27 @@ std::vector<bool> read_sliding(fields& in, const family_defaults& family, int co
     return slides;
 }
 
+/// Layers that attend have no rope where Granite says so, and never in Nemotron-H.
+void read_hybrid_layers(fields& source, const family_defaults& family, model_config& out) {
+    rope_parameters rope = read_rope(source, family.rope, out.context_tokens_max).full;
+    if (family.recurrent == recurrent_spelling::blocks ||
+        (family.has_multipliers && source.string("position_embedding_type", "nope") != "rope"))
+        rope.portion = 0.0;
+    if (rope.rotated(out.head_dim) % 2 != 0)
+        source.complain(std::to_string(rope.rotated(out.head_dim)) +
+                        " elements of a head rotate: rotary embedding needs an even number");
+    bool has_mixture = false;
+    for (const layer_parts& parts : read_layer_parts(source, family, out)) {
+        out.layers.push_back({0, rope, parts.mixture, parts.mixer, parts.feed_forward});
+        has_mixture = has_mixture || parts.mixture;
+    }
+    if (!has_mixture) out.mixture = {};
+    if (out.kv_layers() == 0)
+        source.complain("no layer attends: models of recurrent layers alone are not supported");
+}
+
 void read_layers(fields& in, const family_defaults& family, model_config& out) {
+    if (family.recurrent != recurrent_spelling::none) return read_hybrid_layers(in, family, out);
     const int count = in.integer("num_hidden_layers", family.layers, 1, 4096);
     const layer_ropes ropes = read_rope(in, family.rope, out.context_tokens_max);
     const int window = in.integer("sliding_window", family.window, 1, context_max);
@@ -197,6 +219,7 @@ void read_layers(fields& in, const family_defaults& family, model_config& out) {
 
 void read_mlp(fields& in, const family_defaults& family, model_config& out) {
     out.intermediate = in.integer("intermediate_size", family.intermediate, 1, dimension_max);
+    if (family.adjusts_width) out.intermediate = adjusted_width(in, out.intermediate);
     out.activation = family.activation;
     out.mlp_bias = family.may_have_mlp_bias && in.boolean("mlp_bias", false);
     const std::string act = in.string(family.activation_field, family.activation_name);
@@ -224,18 +247,48 @@ model_config read_config(fields& in, const family_defaults& family) {
     }
     read_mlp(in, family, out);
     read_mixture(in, family, out);
-    out.norm_eps = static_cast<float>(in.real("rms_norm_eps", family.norm_eps, 0.0, 1.0));
+    read_recurrence(in, family, out);
+    out.norm_eps = static_cast<float>(in.real(family.norm_eps_field, family.norm_eps, 0.0, 1.0));
     out.norm_one_plus = family.norm_one_plus;
     out.post_norms = family.post_norms;
     if (family.scaled_embedding) out.embedding_scale = read_embedding_scale(in, out.hidden);
-    out.tied_head = in.boolean("tie_word_embeddings", family.tied_head);
+    if (family.has_multipliers) read_multipliers(in, out);
+    const char* tied = in.has("tie_embedding") ? "tie_embedding" : "tie_word_embeddings";
+    out.tied_head = in.boolean(tied, family.tied_head);
     read_layers(in, family, out);
+    return out;
+}
+
+/// Older configs have numbers that JSON has not: each becomes null, which counts as missing.
+std::string without_infinities(std::string_view text) {
+    std::string out;
+    bool in_string = false;
+    for (std::size_t i = 0; i < text.size(); ++i) {
+        const auto spells = [&](std::string_view word) {
+            return !in_string && text.substr(i).starts_with(word);
+        };
+        for (const std::string_view word : {"-Infinity", "Infinity", "NaN"}) {
+            if (!spells(word)) continue;
+            out += "null";
+            i += word.size();
+            break;
+        }
+        if (i >= text.size()) break;
+        if (in_string && text[i] == '\\' && i + 1 < text.size()) {
+            out += text[i++];
+        } else if (text[i] == '"') {
+            in_string = !in_string;
+        }
+        out += text[i];
+    }
     return out;
 }
 
 /// Errors: incompatible, when `text` is not a JSON object.
 result<json::object> parse_object(const std::string& file, std::string_view text) {
     auto value = storage::parse_strict_json(text);
+    if (!value && text.find("Infinity") != std::string_view::npos)
+        value = storage::parse_strict_json(without_infinities(text));
     if (!value) return failure{errc::incompatible, file + ": " + value.error().what};
     if (!value->is_object()) return failure{errc::incompatible, file + " is not a JSON object"};
     return std::move(value->get_object());
@@ -320,6 +373,7 @@ result<model_config> load_gguf(const std::string& path) {
         return failure{out.error().code, path + ": its metadata as a " + out.error().what};
     }
     out->norm_one_plus = false;
+    out->recurrence.keys_in_turn = read->keys_in_turn;
     if (out->latent.rank == 0) {
         out->qkv_bias = read->qkv_bias;
         out->o_bias = read->o_bias;

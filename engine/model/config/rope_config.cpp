@@ -54,14 +54,22 @@ void read_rope_scaling(fields in, int context, rope_parameters& rope) {
     if (type == "yarn") read_yarn(in, context, rope);
 }
 
-/// One kind of layer's, from an object that has base and scaling together.
-rope_parameters read_joint_rope(fields in, double theta_missing, int context) {
-    rope_parameters rope;
-    rope.theta = in.real("rope_theta", theta_missing, 0.0, 1e12);
-    if (in.real("partial_rotary_factor", 1.0, 0.0, 1.0) != 1.0) {
-        in.refuse("partial_rotary_factor", in.raw().at("partial_rotary_factor"),
-                  "only 1 is supported");
+double read_portion(fields& source, double missing, bool may_be_partial) {
+    const double portion = source.real("partial_rotary_factor", missing, 0.0, 1.0);
+    if (portion != 1.0 && !may_be_partial) {
+        source.refuse("partial_rotary_factor", source.raw().at("partial_rotary_factor"),
+                      "only 1 is supported");
     }
+    return portion;
+}
+
+/// One kind of layer's, from an object that has base and scaling together. `missing`: what the
+/// fields have when they are not there.
+rope_parameters read_joint_rope(fields in, const rope_parameters& missing, bool may_be_partial,
+                                int context) {
+    rope_parameters rope;
+    rope.theta = in.real("rope_theta", missing.theta, 0.0, 1e12);
+    rope.portion = read_portion(in, missing.portion, may_be_partial);
     read_rope_scaling(in, context, rope);
     return rope;
 }
@@ -70,12 +78,14 @@ rope_parameters read_joint_rope(fields in, double theta_missing, int context) {
 
 layer_ropes read_rope(fields& in, const rope_defaults& family, int context) {
     layer_ropes out;
-    const bool apart = family.theta_sliding != 0.0;
+    const bool apart = family.theta_sliding != 0.0, may_be_partial = family.portion != 1.0;
     const double theta = in.real("rope_theta", family.theta, 0.0, 1e12);
     const double theta_sliding =
         apart ? in.real("rope_local_base_freq", family.theta_sliding, 0.0, 1e12) : theta;
     out.full.theta = theta;
     out.sliding.theta = theta_sliding;
+    if (may_be_partial)
+        out.full.portion = out.sliding.portion = read_portion(in, family.portion, true);
     const json::object* joint = in.object("rope_parameters");
     if (joint == nullptr) {
         json::value assumed;
@@ -100,18 +110,18 @@ layer_ropes read_rope(fields& in, const rope_defaults& family, int context) {
         }
     }
     if (!nested) {
-        out.full = read_joint_rope(inner, theta, context);
+        out.full = read_joint_rope(inner, out.full, may_be_partial, context);
         if (!apart) out.sliding = out.full;
         return out;
     }
-    const auto kind = [&](const char* name, double missing, rope_parameters& rope) {
+    const auto kind = [&](const char* name, rope_parameters& rope) {
         if (const json::object* object = inner.object(name)) {
-            rope = read_joint_rope(fields(*object, inner.path(name) + ".", in.complaint()), missing,
-                                   context);
+            rope = read_joint_rope(fields(*object, inner.path(name) + ".", in.complaint()), rope,
+                                   may_be_partial, context);
         }
     };
-    kind("full_attention", theta, out.full);
-    kind("sliding_attention", theta_sliding, out.sliding);
+    kind("full_attention", out.full);
+    kind("sliding_attention", out.sliding);
     return out;
 }
 

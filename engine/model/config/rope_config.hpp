@@ -12,6 +12,7 @@ inline constexpr int context_max = 1 << 24;  // tokens
 struct rope_defaults {
     double theta = 10000.0;
     double theta_sliding = 0.0;     // 0: sliding layers turn as full ones do
+    double portion = 1.0;           // of a head that rotates; 1: no file may say less
     const char* scaling = nullptr;  // JSON, for a file that has no rope at all
 };
 

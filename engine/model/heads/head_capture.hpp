@@ -10,8 +10,8 @@
 namespace semantic::engine {
 
 struct head_capture {
-    float* keys = nullptr;     // [layers, rows_max, kv_heads, head_dim]; null: not wanted
-    float* queries = nullptr;  // [layers, rows_max, heads, head_dim]; null: not wanted
+    float* keys = nullptr;  // [layers that attend, rows_max, kv_heads, head_dim]; null: not wanted
+    float* queries = nullptr;  // [layers that attend, rows_max, heads, head_dim]; null: not wanted
     int rows_max = 0;
 
     bool wants_queries() const noexcept { return queries != nullptr; }

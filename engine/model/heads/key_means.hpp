@@ -18,15 +18,15 @@ namespace semantic::engine {
 
 class key_means {
   public:
-    /// `means`: of keys before rope, [layers, kv_heads, head_dim]; what rope makes of them differs
-    /// by position and is averaged over the first positions of a context. Requires: count() of
-    /// them; no latent attention.
+    /// `means`: of keys before rope, [layers that attend, kv_heads, head_dim]; what rope makes of
+    /// them differs by position and is averaged over the first positions of a context. Requires:
+    /// count() of them; no latent attention.
     key_means(const model_config& config, const kernel_table& kernels,
               std::span<const float> means);
 
     /// How many numbers `means` are.
     static std::size_t count(const model_config& config) {
-        return config.layers.size() * static_cast<std::size_t>(config.kv_heads * config.head_dim);
+        return static_cast<std::size_t>(config.kv_layers() * config.kv_heads * config.head_dim);
     }
 
     /// Takes the mean from a key behind rope [head_dim].
@@ -41,7 +41,7 @@ class key_means {
     }
 
     int heads_, dim_;
-    std::vector<float> centres_;  // behind rope, [layers, kv_heads, head_dim]
+    std::vector<float> centres_;  // behind rope, [layers that attend, kv_heads, head_dim]
     std::vector<float> rotated_;  // kernel_table::rotate() of them
 };
 

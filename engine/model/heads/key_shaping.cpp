@@ -9,7 +9,7 @@ namespace semantic::engine {
 key_shaping::key_shaping(const model_config& config, std::span<const float> feedback)
     : heads_(config.kv_heads),
       area_(static_cast<std::size_t>(config.head_dim) * static_cast<std::size_t>(config.head_dim)),
-      matrices_(config.layers.size() * static_cast<std::size_t>(heads_) * area_) {
+      matrices_(static_cast<std::size_t>(config.kv_layers() * heads_) * area_) {
     ASSERT(config.latent.rank == 0 && feedback.size() == count(config));
     const auto dim = static_cast<std::size_t>(config.head_dim);
     const float* from = feedback.data();

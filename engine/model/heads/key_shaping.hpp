@@ -16,7 +16,8 @@
 
 namespace semantic::engine {
 
-/// What a model's keys and queries have in common, measured once for each model.
+/// What a model's keys and queries have in common, measured once for each model. Layers are those
+/// that attend.
 struct key_statistics {
     /// Of keys before rope, [layers, kv_heads, head_dim]; none where attention is latent.
     std::vector<float> means;
@@ -33,7 +34,7 @@ class key_shaping {
 
     /// How many numbers key_statistics::feedback are.
     static std::size_t count(const model_config& config) {
-        return config.layers.size() * static_cast<std::size_t>(config.kv_heads) *
+        return static_cast<std::size_t>(config.kv_layers() * config.kv_heads) *
                each(config.head_dim);
     }
     /// And those of one head.

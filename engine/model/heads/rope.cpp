@@ -47,11 +47,11 @@ std::vector<float> yarn_frequencies(const rope_parameters& rope, int head_dim) {
 
 }  // namespace
 
-std::vector<float> rope_frequencies(const rope_parameters& rope, int head_dim) {
-    if (rope.type == rope_parameters::scaling::yarn) return yarn_frequencies(rope, head_dim);
-    std::vector<float> frequencies(static_cast<std::size_t>(head_dim / 2));
+std::vector<float> rope_frequencies(const rope_parameters& rope, int dim) {
+    if (rope.type == rope_parameters::scaling::yarn) return yarn_frequencies(rope, dim);
+    std::vector<float> frequencies(static_cast<std::size_t>(dim / 2));
     for (std::size_t i = 0; i < frequencies.size(); ++i) {
-        const double exponent = 2.0 * static_cast<double>(i) / head_dim;
+        const double exponent = 2.0 * static_cast<double>(i) / dim;
         auto frequency = static_cast<float>(1.0 / std::pow(rope.theta, exponent));
         if (rope.type == rope_parameters::scaling::linear) {
             frequency = static_cast<float>(static_cast<double>(frequency) / rope.factor);
@@ -86,7 +86,7 @@ rope_angles::rope_angles(const model_config& config, int rows_max)
     }
     for (const rope_parameters& set : sets) {
         amplitudes_.push_back(set.amplitude);
-        frequencies_.push_back(rope_frequencies(set, config.head_dim));
+        frequencies_.push_back(rope_frequencies(set, set.rotated(config.head_dim)));
         angles_.emplace_back(static_cast<std::size_t>(rows_max) * 2 * half_);
     }
 }
@@ -94,7 +94,7 @@ rope_angles::rope_angles(const model_config& config, int rows_max)
 void rope_angles::fill(int row, int position) {
     for (std::size_t set = 0; set < frequencies_.size(); ++set) {
         float* cosines = angles_[set].data() + static_cast<std::size_t>(row) * 2 * half_;
-        for (std::size_t i = 0; i < half_; ++i) {
+        for (std::size_t i = 0; i < frequencies_[set].size(); ++i) {
             // The reference multiplies in f32; the angle must be that one, its cosine may be
             // better.
             const float angle = static_cast<float>(position) * frequencies_[set][i];
@@ -104,6 +104,11 @@ void rope_angles::fill(int row, int position) {
                 static_cast<float>(std::sin(static_cast<double>(angle)) * amplitudes_[set]);
         }
     }
+}
+
+void rope_angles::turn(const kernel_table& kernels, int layer, int row, float* x) const {
+    const int rotated = 2 * static_cast<int>(frequencies_[set_of(layer)].size());
+    if (rotated > 0) kernels.rope(x, cosines(layer, row), sines(layer, row), rotated);
 }
 
 void rope_angles::turn_pairs(const kernel_table& kernels, int layer, int row, const float* x,

@@ -12,8 +12,9 @@
 
 namespace semantic::engine {
 
-/// Radians per position of each pair (i, i + head_dim / 2), in f32 as the reference computes them.
-std::vector<float> rope_frequencies(const rope_parameters& rope, int head_dim);
+/// Radians per position of each pair (i, i + dim / 2), in f32 as the reference computes them.
+/// `dim`: the elements of a head that rotate.
+std::vector<float> rope_frequencies(const rope_parameters& rope, int dim);
 
 /// Over how many positions rope's turns are averaged where a head's statistics are wanted behind
 /// rope. Pairs that turn often within them lose all of their mean; those that hardly turn, nothing.
@@ -29,7 +30,9 @@ class rope_angles {
     /// position alone.
     void fill(int row, int position);
 
-    /// Shape: [head_dim / 2] each.
+    /// Rotates a query or key x [head_dim] in place, as far as its head rotates.
+    void turn(const kernel_table& kernels, int layer, int row, float* x) const;
+    /// Shape: [rotated elements / 2] each.
     const float* cosines(int layer, int row) const { return at(layer, row); }
     const float* sines(int layer, int row) const { return at(layer, row) + half_; }
     /// out = x [dim], turned. Interleaved rope: the model rotates neighbouring elements together,
@@ -39,15 +42,16 @@ class rope_angles {
                     float* out) const;
 
   private:
+    std::size_t set_of(int layer) const {
+        return static_cast<std::size_t>(set_of_layer_[static_cast<std::size_t>(layer)]);
+    }
     const float* at(int layer, int row) const {
-        return angles_[static_cast<std::size_t>(set_of_layer_[static_cast<std::size_t>(layer)])]
-                   .data() +
-               static_cast<std::size_t>(row) * 2 * half_;
+        return angles_[set_of(layer)].data() + static_cast<std::size_t>(row) * 2 * half_;
     }
     std::size_t half_;
     std::vector<int> set_of_layer_;   // layers with equal parameters share their angles
     std::vector<double> amplitudes_;  // [set]
-    std::vector<std::vector<float>> frequencies_;  // [set][head_dim / 2]
+    std::vector<std::vector<float>> frequencies_;  // [set][rotated elements / 2]
     std::vector<std::vector<float>> angles_;       // [set][rows_max][cosines, sines]
 };
 

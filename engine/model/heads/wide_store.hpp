@@ -6,18 +6,14 @@
 // it was, should it not come to its end. Owner: transformer. Thread: rows apart may be written at
 // the same time.
 
+#include <cstddef>
+
+#include "engine/model/heads/step_part.hpp"
 #include "engine/model/weights/aligned_buffer.hpp"
 #include "storage/pool/block_pool.hpp"
 #include "storage/pool/kv_layout.hpp"
 
 namespace semantic::engine {
-
-/// What one sequence contributes to a step.
-struct step_part {
-    storage::kv_sequence* cache = nullptr;
-    int first_row = 0;       // of the step
-    int first = 0, end = 0;  // its positions
-};
 
 class wide_store {
   public:

@@ -1,12 +1,15 @@
 #include "engine/model/weights/gguf_names.hpp"
 
 #include <algorithm>
+#include <charconv>
 #include <optional>
 #include <string>
 #include <utility>
 
 #include "engine/model/config/gguf_config.hpp"
+#include "engine/model/config/gguf_hybrid.hpp"
 #include "engine/model/weights/gguf_blocks.hpp"
+#include "engine/model/weights/hybrid_names.hpp"
 
 namespace semantic::engine {
 
@@ -106,6 +109,12 @@ std::string name_in_layer(std::string_view name, std::string_view model_type) {
 }
 
 std::string published_name(std::string_view name, std::string_view model_type) {
+    if (const auto layer = split_layer(name); layer && is_hybrid_type(model_type)) {
+        const std::string found = hybrid_layer_name(model_type, layer->second);
+        if (!found.empty()) return "model.layers." + std::string(layer->first) + "." + found;
+    }
+    if (name == "token_embd_norm.weight" && model_type.starts_with("lfm2"))
+        return "model.norm.weight";
     const std::size_t dot = name.rfind('.');
     if (dot == std::string_view::npos) return "";
     const std::string_view stem = name.substr(0, dot), kind = name.substr(dot);
@@ -134,6 +143,14 @@ std::optional<storage::dtype> float_type(gguf_type type) {
     }
 }
 
+bool is_further(std::string_view name, const further_layers& further) {
+    const auto layer = split_layer(name);
+    if (!layer || further.count == 0) return false;
+    std::uint64_t number = 0;
+    std::from_chars(layer->first.data(), layer->first.data() + layer->first.size(), number);
+    return number >= further.first && number - further.first < further.count;
+}
+
 bool lies_permuted(std::string_view published) {
     return published.find(".q_proj.") != std::string_view::npos ||
            published.find(".k_proj.") != std::string_view::npos;
@@ -141,8 +158,20 @@ bool lies_permuted(std::string_view published) {
 
 }  // namespace
 
+further_layers find_further_layers(const storage::gguf_view& view, std::string_view architecture) {
+    const auto number = [&](const char* key) {
+        const auto at = view.metadata.find(std::string(architecture) + "." + key);
+        const auto* held =
+            at == view.metadata.end() ? nullptr : std::get_if<std::uint64_t>(&at->second);
+        return held == nullptr ? std::uint64_t{0} : *held;
+    };
+    const std::uint64_t all = number("block_count"), further = number("nextn_predict_layers");
+    return further > 0 && further < all ? further_layers{all - further, further} : further_layers{};
+}
+
 result<std::vector<stored_tensor>> published_tensors(const storage::gguf_view& view,
-                                                     std::string_view architecture) {
+                                                     std::string_view architecture,
+                                                     const further_layers& further) {
     const gguf_architecture* of = find_architecture(architecture);
     if (of == nullptr) {
         return failure{errc::incompatible, "general.architecture is \"" +
@@ -156,6 +185,7 @@ result<std::vector<stored_tensor>> published_tensors(const storage::gguf_view& v
         };
         stored_tensor stored;
         stored.name = published_name(name, of->model_type);
+        if (is_further(name, further)) stored.name = "mtp." + name;
         if (stored.name.empty()) {
             return bad(" is not one of architecture " + std::string(architecture) +
                        ": it would be left out");

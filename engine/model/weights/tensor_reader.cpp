@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "engine/model/weights/gguf_packing.hpp"
+#include "engine/model/weights/hybrid_names.hpp"
 
 namespace semantic::engine {
 
@@ -20,6 +21,18 @@ std::string shown(const std::vector<std::int64_t>& shape) {
         text += (i == 0 ? "" : ", ") + std::to_string(shape[i]);
     }
     return text + "]";
+}
+
+/// Dimensions of one element lie nowhere: files leave them out or not.
+std::vector<std::int64_t> without_ones(std::vector<std::int64_t> shape) {
+    std::erase(shape, 1);
+    return shape;
+}
+
+std::int64_t elements_of(const stored_tensor& tensor) {
+    std::int64_t count = 1;
+    for (const std::int64_t each : tensor.shape) count *= each;
+    return count;
 }
 
 bool is_float(const stored_tensor& tensor) {
@@ -70,7 +83,9 @@ tensor_reader::tensor_reader(const std::vector<weight_file>& files, const model_
     : config_(config), form_(form) {
     for (const weight_file& file : files) {
         for (const stored_tensor& tensor : file.tensors()) {
-            const auto [at, fresh] = tensors_.emplace(tensor.name, found_tensor{&file, &tensor});
+            const auto [at, fresh] = tensors_.emplace(
+                file.is_gguf() ? tensor.name : planned_name(config.family, tensor.name),
+                found_tensor{&file, &tensor});
             if (!fresh) {
                 refuse(errc::corrupt, file.path() + ": tensor " + tensor.own_name + " is in " +
                                           at->second.from->path() + " too");
@@ -111,17 +126,33 @@ void tensor_reader::part(const std::string& name, const row_range& from, bool tr
 }
 
 void tensor_reader::vector(const std::string& name, int count, std::vector<float>& out) {
-    const found_tensor* t = find(name, {count});
+    const auto at = tensors_.find(name);
+    const bool fits = at != tensors_.end() && elements_of(*at->second.view) == count;
+    const found_tensor* t =
+        find(name, fits ? at->second.view->shape : std::vector<std::int64_t>{count});
     if (t == nullptr) return;
     if (!is_float(*t->view)) return wrong_type(name, *t, "F32, F16 and BF16");
     out.resize(static_cast<std::size_t>(count));
     const std::size_t each = storage::dtype_bytes(t->view->type);
     const int rope_dim = t->view->rope_neighbours ? config_.head_dim : 0;
     for (int i = 0; i < count; ++i) {
-        const auto at = static_cast<std::size_t>(source_row({.rope_dim = rope_dim}, i));
+        const auto from = static_cast<std::size_t>(source_row({.rope_dim = rope_dim}, i));
         out[static_cast<std::size_t>(i)] =
-            read_element(t->view->type, t->view->bytes.data() + at * each);
+            read_element(t->view->type, t->view->bytes.data() + from * each);
     }
+}
+
+void tensor_reader::transposed(const std::string& name, int rows, int cols,
+                               std::vector<float>& out) {
+    const found_tensor* t = find(name, {rows, cols});
+    if (t == nullptr) return;
+    if (!is_float(*t->view)) return wrong_type(name, *t, "F32, F16 and BF16");
+    const auto height = static_cast<std::size_t>(rows), width = static_cast<std::size_t>(cols);
+    const std::size_t each = storage::dtype_bytes(t->view->type);
+    out.resize(height * width);
+    for (std::size_t i = 0; i < out.size(); ++i)
+        out[i % width * height + i / width] =
+            read_element(t->view->type, t->view->bytes.data() + i * each);
 }
 
 void tensor_reader::linear(const std::string& name, int rows, int cols, bool has_bias,
@@ -280,7 +311,7 @@ const found_tensor* tensor_reader::find(const std::string& name,
                "tensor " + name + " of shape " + shown(shape) + " is missing in " + where_);
         return nullptr;
     }
-    if (at->second.view->shape != shape) {
+    if (without_ones(at->second.view->shape) != without_ones(shape)) {
         const found_tensor& t = at->second;
         refuse(errc::incompatible,
                t.from->path() + ": tensor " + t.view->own_name + " has shape " +
@@ -293,9 +324,16 @@ const found_tensor* tensor_reader::find(const std::string& name,
     return &at->second;
 }
 
+std::vector<std::string> tensor_reader::list_unused() const {
+    std::vector<std::string> names;
+    for (const auto& [name, t] : tensors_)
+        if (!used_.contains(t.view)) names.push_back(name);
+    return names;
+}
+
 void tensor_reader::refuse_unused() {
     for (const auto& [name, t] : tensors_) {
-        if (t.from->is_gguf() && !used_.contains(t.view)) {
+        if (t.from->is_gguf() && !used_.contains(t.view) && !name.starts_with("mtp.")) {
             refuse(errc::incompatible, t.from->path() + ": tensor " + t.view->own_name +
                                            " has no place in the model that the metadata "
                                            "describes");

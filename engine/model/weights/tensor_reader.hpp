@@ -48,8 +48,10 @@ class tensor_reader {
     /// Affine groups run across a transpose's products, so its quantised weights become f16.
     void part(const std::string& name, const row_range& from, bool transposed, int rows, int cols,
               packed_matrix& out, precision precision = precision::free);
-    /// A small tensor, widened to f32 at once.
+    /// A small tensor, widened to f32 at once. Its dimensions may be any that hold `count`.
     void vector(const std::string& name, int count, std::vector<float>& out);
+    /// A tensor [rows, cols] of floats as its transpose [cols, rows], at once.
+    void transposed(const std::string& name, int rows, int cols, std::vector<float>& out);
     void linear(const std::string& name, int rows, int cols, bool has_bias, linear_weights& out,
                 precision precision = precision::free);
 
@@ -70,8 +72,10 @@ class tensor_reader {
     /// Whether a matrix is held in another form than the files have it because of --weights.
     bool quantises() const { return quantises_; }
     /// Complains of a tensor of a GGUF that nothing has asked for: the model would not be what its
-    /// file says.
+    /// file says. Layers that predict further tokens are known (gguf_names.hpp).
     void refuse_unused();
+    /// The plan's names of tensors that nothing has asked for.
+    std::vector<std::string> list_unused() const;
 
   private:
     void mlx_parts(const std::string& name, int bits, const row_range& from, packing& plan);

@@ -90,9 +90,10 @@ result<std::vector<weight_file>> open_gguf_files(const std::string& path) {
     const auto at = metadata.find("general.architecture");
     const auto* name = at == metadata.end() ? nullptr : std::get_if<std::string_view>(&at->second);
     const std::string architecture(name == nullptr ? "" : *name);
+    const further_layers further = find_further_layers(parts->front().view(), architecture);
     std::vector<weight_file> files;
     for (storage::gguf_file& part : *parts) {
-        auto tensors = published_tensors(part.view(), architecture);
+        auto tensors = published_tensors(part.view(), architecture, further);
         if (!tensors) {
             return failure{tensors.error().code, part.path() + ": " + tensors.error().what};
         }

@@ -1,5 +1,6 @@
 #include "engine/model/weights/weight_plan.hpp"
 
+#include <cmath>
 #include <string>
 
 namespace semantic::engine {
@@ -9,7 +10,8 @@ namespace {
 void plan_attention(tensor_reader& in, const model_config& c, const std::string& prefix,
                     layer_weights& layer) {
     const int kv_rows = c.kv_heads * c.head_dim;
-    in.linear(prefix + "q_proj", c.query_width(), c.hidden, c.qkv_bias, layer.q);
+    const int query_rows = c.query_width() * (c.attention_gate ? 2 : 1);
+    in.linear(prefix + "q_proj", query_rows, c.hidden, c.qkv_bias, layer.q);
     in.linear(prefix + "k_proj", kv_rows, c.hidden, c.qkv_bias, layer.k);
     in.linear(prefix + "v_proj", kv_rows, c.hidden, c.qkv_bias, layer.v);
     in.linear(prefix + "o_proj", c.hidden, c.value_width(), c.o_bias, layer.o);
@@ -57,9 +59,84 @@ void plan_latent_attention(tensor_reader& in, const model_config& c, const std::
     }
 }
 
+/// -exp(A_log), which a GGUF holds instead.
+void plan_decay(tensor_reader& reader, const std::string& prefix, int heads,
+                std::vector<float>& out) {
+    if (!reader.contains(prefix + "A_log")) return reader.vector(prefix + "A", heads, out);
+    reader.vector(prefix + "A_log", heads, out);
+    for (float& each : out) each = -std::exp(each);
+}
+
+void plan_taps(tensor_reader& reader, const model_config& c, const std::string& name,
+               recurrent_weights& out) {
+    reader.transposed(name + ".weight", c.convolution.channels, c.convolution.taps, out.taps);
+    if (c.convolution.has_bias)
+        reader.vector(name + ".bias", c.convolution.channels, out.taps_bias);
+}
+
+void plan_short_convolution(tensor_reader& reader, const model_config& c, const std::string& prefix,
+                            layer_weights& layer) {
+    const bool biases = c.convolution.has_projection_biases;
+    reader.linear(prefix + "in_proj", 3 * c.hidden, c.hidden, biases, layer.recurrent.inputs);
+    plan_taps(reader, c, prefix + "conv", layer.recurrent);
+    reader.linear(prefix + "out_proj", c.hidden, c.hidden, biases, layer.o);
+}
+
+/// Inputs, and rates and steps, lie apart or fused, key head by key head.
+void plan_delta_rule(tensor_reader& reader, const model_config& c, const std::string& prefix,
+                     layer_weights& layer) {
+    const recurrence_config& shape = c.recurrence;
+    const int heads = shape.value_heads, width = shape.value_width(),
+              channels = c.convolution.channels;
+    recurrent_weights& out = layer.recurrent;
+    if (reader.contains(prefix + "in_proj_qkvz.weight")) {
+        reader.linear(prefix + "in_proj_qkvz", channels + width, c.hidden, false, out.inputs);
+    } else {
+        reader.linear(prefix + "in_proj_qkv", channels, c.hidden, false, out.inputs);
+        reader.linear(prefix + "in_proj_z", width, c.hidden, false, out.gate);
+    }
+    constexpr precision kept = precision::as_stored;
+    if (reader.contains(prefix + "in_proj_ba.weight")) {
+        reader.linear(prefix + "in_proj_ba", 2 * heads, c.hidden, false, out.rates_and_steps, kept);
+    } else {
+        reader.linear(prefix + "in_proj_b", heads, c.hidden, false, out.rates, kept);
+        reader.linear(prefix + "in_proj_a", heads, c.hidden, false, out.steps, kept);
+    }
+    plan_taps(reader, c, prefix + "conv1d", out);
+    plan_decay(reader, prefix, heads, out.decay);
+    reader.vector(prefix + "dt_bias", heads, out.step_bias);
+    reader.vector(prefix + "norm.weight", shape.value_dim, out.norm);
+    reader.linear(prefix + "out_proj", c.hidden, width, false, layer.o);
+}
+
+void plan_state_space(tensor_reader& reader, const model_config& c, const std::string& prefix,
+                      layer_weights& layer) {
+    const int heads = c.recurrence.value_heads, width = c.recurrence.value_width();
+    recurrent_weights& out = layer.recurrent;
+    reader.linear(prefix + "in_proj", width + c.convolution.channels + heads, c.hidden, false,
+                  out.inputs);
+    plan_taps(reader, c, prefix + "conv1d", out);
+    plan_decay(reader, prefix, heads, out.decay);
+    reader.vector(prefix + "dt_bias", heads, out.step_bias);
+    reader.vector(prefix + "D", heads, out.skip);
+    reader.vector(prefix + "norm.weight", width, out.norm);
+    reader.linear(prefix + "out_proj", c.hidden, width, false, layer.o);
+}
+
+/// Gate and up in one tensor, one below the other, as Granite's folders have them; or apart.
 void plan_mlp(tensor_reader& in, const model_config& c, const std::string& prefix, int inner,
               gated_weights& mlp) {
-    in.linear(prefix + "gate_proj", inner, c.hidden, c.mlp_bias, mlp.gate);
+    if (in.contains(prefix + "input_linear.weight")) {
+        const auto half = [&](int first, linear_weights& out) {
+            in.part(prefix + "input_linear", {{2 * inner}, first}, false, inner, c.hidden,
+                    out.matrix);
+        };
+        half(0, mlp.gate);
+        half(inner, mlp.up);
+        return in.linear(prefix + "output_linear", c.hidden, inner, false, mlp.down);
+    }
+    if (c.activation != activation_kind::relu_squared)
+        in.linear(prefix + "gate_proj", inner, c.hidden, c.mlp_bias, mlp.gate);
     in.linear(prefix + "up_proj", inner, c.hidden, c.mlp_bias, mlp.up);
     in.linear(prefix + "down_proj", c.hidden, inner, c.mlp_bias, mlp.down);
 }
@@ -110,8 +187,14 @@ void plan_separate_experts(tensor_reader& in, const model_config& c, const std::
     const mixture_config& m = c.mixture;
     const std::string stacks = prefix + "switch_mlp.";
     const bool halves = in.contains(stacks + "gate_up_halves.weight");
-    const bool stacked = halves || in.contains(stacks + "gate_proj.weight");
+    const bool stacked = halves || in.contains(stacks + "up_proj.weight");
+    const bool gated = c.activation != activation_kind::relu_squared;
     in.linear(prefix + "gate", m.experts, c.hidden, false, layer.router, precision::as_stored);
+    if (in.contains(prefix + "expert_bias"))
+        in.vector(prefix + "expert_bias", m.experts, layer.choice_bias);
+    if (m.shared_gate)
+        in.linear(prefix + "shared_expert_gate", 1, c.hidden, false, layer.shared_gate,
+                  precision::as_stored);
     if (m.shared_intermediate > 0)
         plan_mlp(in, c, prefix + "shared_experts.", m.shared_intermediate, layer.mlp);
     layer.experts.resize(static_cast<std::size_t>(m.experts));
@@ -135,7 +218,7 @@ void plan_separate_experts(tensor_reader& in, const model_config& c, const std::
             half(i, 0, expert.gate);
             half(i, 1, expert.up);
         } else {
-            part("gate_proj", i, m.intermediate, c.hidden, expert.gate);
+            if (gated) part("gate_proj", i, m.intermediate, c.hidden, expert.gate);
             part("up_proj", i, m.intermediate, c.hidden, expert.up);
         }
         part("down_proj", i, c.hidden, m.intermediate, expert.down);
@@ -143,29 +226,48 @@ void plan_separate_experts(tensor_reader& in, const model_config& c, const std::
 }
 
 /// Published names of the norms differ with their number: with two a layer,
-/// post_attention_layernorm stands before the MLP.
-void plan_norms(tensor_reader& in, const model_config& c, const std::string& prefix,
-                layer_weights& layer) {
+/// post_attention_layernorm stands before the MLP. A layer of one part has one norm.
+void plan_norms(tensor_reader& in, const model_config& c, const layer_config& kind,
+                const std::string& prefix, layer_weights& layer) {
     const auto norm = [&](const char* name, std::vector<float>& out) {
         in.vector(prefix + name + "_layernorm.weight", c.hidden, out);
     };
-    norm("input", layer.attention_norm);
+    if (kind.mixer == mixer_kind::none) return norm("input", layer.mlp_norm);
+    norm("input", layer.mixer_norm);
+    if (!kind.feed_forward) return;
     norm(c.post_norms ? "pre_feedforward" : "post_attention", layer.mlp_norm);
     if (!c.post_norms) return;
-    norm("post_attention", layer.attention_post_norm);
+    norm("post_attention", layer.mixer_post_norm);
     norm("post_feedforward", layer.mlp_post_norm);
+}
+
+void plan_mixer(tensor_reader& reader, const model_config& c, mixer_kind kind,
+                const std::string& prefix, layer_weights& layer) {
+    switch (kind) {
+        case mixer_kind::none:
+            return;
+        case mixer_kind::attention:
+            if (c.latent.rank > 0)
+                return plan_latent_attention(reader, c, prefix + "self_attn.", layer);
+            return plan_attention(reader, c, prefix + "self_attn.", layer);
+        case mixer_kind::delta_rule:
+            return plan_delta_rule(reader, c, prefix + "linear_attn.", layer);
+        case mixer_kind::state_space:
+            return plan_state_space(reader, c, prefix + "mamba.", layer);
+        case mixer_kind::short_convolution:
+            return plan_short_convolution(reader, c, prefix + "conv.", layer);
+    }
 }
 
 void plan_layer(tensor_reader& in, const model_config& c, const layer_config& kind,
                 const std::string& prefix, layer_weights& layer) {
-    plan_norms(in, c, prefix, layer);
-    if (c.latent.rank > 0) {
-        plan_latent_attention(in, c, prefix + "self_attn.", layer);
-    } else {
-        plan_attention(in, c, prefix + "self_attn.", layer);
-    }
+    plan_norms(in, c, kind, prefix, layer);
+    plan_mixer(in, c, kind.mixer, prefix, layer);
+    if (!kind.feed_forward) return;
     if (!kind.mixture) {
-        plan_mlp(in, c, prefix + "mlp.", c.intermediate, layer.mlp);
+        const std::string shared = prefix + "mlp.shared_experts.";
+        const bool renamed = in.contains(shared + "input_linear.weight");
+        plan_mlp(in, c, renamed ? shared : prefix + "mlp.", c.intermediate, layer.mlp);
     } else if (c.mixture.fused) {
         plan_fused_experts(in, c, prefix + "mlp.", layer);
     } else {

@@ -58,15 +58,15 @@ result<model_weights> model_weights::load(const std::string& model, const model_
     return out;
 }
 
-result<std::uint64_t> model_weights::check(const std::string& model, const model_config& config,
-                                           weight_form form) {
+result<weight_check> model_weights::check(const std::string& model, const model_config& config,
+                                          weight_form form) {
     const auto files = open_weight_files(model);
     if (!files) return files.error();
     model_weights planned;
     tensor_reader reader(*files, config, form);
     plan(reader, config, planned);
     if (reader.failed()) return reader.complaint();
-    return std::uint64_t{reader.bytes()};
+    return weight_check{reader.bytes(), reader.list_unused()};
 }
 
 }  // namespace semantic::engine

@@ -28,21 +28,41 @@ struct linear_weights {
     }
 };
 
-/// y = down(act(gate(x)) * up(x))
+/// y = down(act(gate(x)) * up(x)), or down(act(up(x))) where the gate is empty.
 struct gated_weights {
     linear_weights gate, up;  // [inner, hidden]
     linear_weights down;      // [hidden, inner]
 };
 
+/// What a recurrent mixer is made of, beside its norm and its output projection.
+struct recurrent_weights {
+    /// delta_rule: rows of queries, of keys, of values; or all of these and `gate`'s together, key
+    /// head by key head, where `gate` is empty. state_space: of the gate, of values, of keys (B),
+    /// of queries (C), of steps. short_convolution: of the gate before it, of the gate after it, of
+    /// its input.
+    linear_weights inputs;
+    linear_weights gate;             // delta_rule: [value_width, hidden], or empty
+    linear_weights rates, steps;     // delta_rule: b and a, [value_heads, hidden]; or
+    linear_weights rates_and_steps;  // both, key head by key head
+    std::vector<float> taps;         // [taps, channels], the oldest column's first
+    std::vector<float> taps_bias;    // [channels] or empty
+    std::vector<float> decay;        // -exp(A_log), [value_heads]
+    std::vector<float> step_bias;    // dt_bias, [value_heads]
+    std::vector<float> skip;         // state_space: D, [value_heads]
+    std::vector<float> norm;         // delta_rule: [value_dim]; state_space: [value_width]
+};
+
 struct layer_weights {
-    std::vector<float> attention_norm;                      // [hidden]
-    linear_weights q;                                       // [query_width, hidden or query rank]
-    linear_weights k, v;                                    // [kv_heads * head_dim, hidden]
-    std::vector<float> q_norm, k_norm;                      // [head_dim] or empty
-    linear_weights o;                                       // [hidden, value_width]
-    std::vector<float> attention_post_norm, mlp_post_norm;  // [hidden] or empty
-    std::vector<float> mlp_norm;                            // [hidden]
-    std::vector<float> sinks;                               // [heads] or empty
+    std::vector<float> mixer_norm;  // [hidden], or empty: there is no mixer
+    /// [query_width, hidden or query rank]; where attention is gated, of each head its query and
+    /// then its gate.
+    linear_weights q;
+    linear_weights k, v;                                // [kv_heads * head_dim, hidden]
+    std::vector<float> q_norm, k_norm;                  // [head_dim] or empty
+    linear_weights o;                                   // [hidden, width of a mixer's result]
+    std::vector<float> mixer_post_norm, mlp_post_norm;  // [hidden] or empty
+    std::vector<float> mlp_norm;                        // [hidden], or empty: no feed-forward
+    std::vector<float> sinks;                           // [heads] or empty
     // Latent attention only, in place of k and v.
     linear_weights q_down;            // [query rank, hidden] or empty
     std::vector<float> q_down_norm;   // [query rank] or empty
@@ -50,8 +70,11 @@ struct layer_weights {
     std::vector<float> kv_down_norm;  // [rank]
     std::vector<packed_matrix> k_up;  // a head's query to the latent: [rank, plain_dim]
     std::vector<packed_matrix> v_up;  // the latent to a head's value: [value_dim, rank]
+    recurrent_weights recurrent;      // of recurrent mixers only
     gated_weights mlp;                // of a mixture: the shared experts, or empty
     linear_weights router;            // [experts, hidden] or empty
+    std::vector<float> choice_bias;   // [experts], added to scores to choose by; or empty
+    linear_weights shared_gate;       // [1, hidden]: how much the shared experts count; or empty
     std::vector<gated_weights> experts;
 };
 
@@ -77,6 +100,14 @@ class weight_arena {
     std::size_t bytes_ = 0;
 };
 
+/// What reading a model's weights would come to.
+struct weight_check {
+    std::uint64_t bytes = 0;  // of the packed weights
+    /// Tensors that the files have and the language model does not: of pictures, or of layers that
+    /// predict further tokens. Sorted.
+    std::vector<std::string> left_out;
+};
+
 class model_weights {
   public:
     /// Blocks. Reads a folder's safetensors or a GGUF file (weight_files.hpp). Packs in parallel
@@ -89,9 +120,9 @@ class model_weights {
                                                const weights_progress& progress);
 
     /// Blocks. What load() would say of the files' names, shapes and types, without reading their
-    /// values. Returns: the bytes that the packed weights would take.
-    static storage::result<std::uint64_t> check(const std::string& model,
-                                                const model_config& config, weight_form form);
+    /// values.
+    static storage::result<weight_check> check(const std::string& model, const model_config& config,
+                                               weight_form form);
 
     packed_matrix embedding;  // [vocabulary, hidden]
     std::vector<layer_weights> layers;

@@ -27,6 +27,12 @@ std::string golden(const std::string& name) {
     return SEMANTIC_SOURCE_DIR "/tests/golden/models/" + name;
 }
 
+/// A folder, or a GGUF that llama.cpp's converter made of one.
+bool is_gguf(const std::string& name) { return name.ends_with(".gguf"); }
+std::string path_of(const std::string& name) {
+    return is_gguf(name) ? SEMANTIC_SOURCE_DIR "/tests/golden/gguf/" + name : golden(name);
+}
+
 struct golden_case {
     const char* name;
     const char* weights;         // whose weights, input and logits it shares
@@ -58,7 +64,7 @@ struct reference {
     static reference load(const golden_case& c) {
         auto file = storage::safetensors_file::open(golden(c.weights) + "/expected.safetensors");
         EXPECT_TRUE(file) << (file ? "" : file.error().what);
-        std::ifstream in(golden(c.name) + "/expected.json");
+        std::ifstream in(golden(is_gguf(c.name) ? c.weights : c.name) + "/expected.json");
         const std::string text((std::istreambuf_iterator<char>(in)),
                                std::istreambuf_iterator<char>());
         return {elements<token_id, std::int64_t>(*file, "input_ids"),
@@ -105,12 +111,16 @@ double median_error(const std::vector<float>& all, const reference& ref,
     return errors[errors.size() / 2];
 }
 
+tests::model_run run_of(const golden_case& c, int kv_bits) {
+    return {path_of(c.name), is_gguf(c.name) ? "" : golden(c.weights), kv_bits};
+}
+
 class golden_model : public testing::TestWithParam<golden_case> {
   protected:
     static double error_at(int kv_bits, bool against_q4) {
         const golden_case& c = GetParam();
         const reference ref = reference::load(c);
-        loaded_model model({golden(c.name), golden(c.weights), kv_bits});
+        loaded_model model(run_of(c, kv_bits));
         if (!model) return 1.0;
         const auto sequence = model.new_sequence();
         const std::vector<float> all = model.logits(*sequence, ref.input, 512);
@@ -130,7 +140,7 @@ TEST_P(golden_model, logits_with_8_bit_kv_are_near_the_references) {
     const golden_case& c = GetParam();
     EXPECT_LE(error_at(8, false), std::max(c.error_max + 0.01, c.error_max_q8));
     const reference ref = reference::load(c);
-    loaded_model model({golden(c.name), golden(c.weights), 8});
+    loaded_model model(run_of(c, 8));
     ASSERT_TRUE(model);
     const auto sequence = model.new_sequence();
     const double median = median_error(model.logits(*sequence, ref.input, 512), ref, ref.logits);
@@ -148,7 +158,7 @@ TEST_P(golden_model, logits_with_4_bit_kv_are_those_of_the_reference_with_4_bit_
 TEST_P(golden_model, greedy_answers_are_the_references) {
     const golden_case& c = GetParam();
     const reference ref = reference::load(c);
-    loaded_model model({golden(c.name), golden(c.weights), 16});
+    loaded_model model(run_of(c, 16));
     ASSERT_TRUE(model);
     const double spread = ref.json.at("logit_std").to_number<double>();
     for (const boost::json::value& answer : ref.json.at("greedy").as_array()) {
@@ -180,6 +190,12 @@ TEST_P(golden_model, greedy_answers_are_the_references) {
     }
 }
 
+std::string name_of(const testing::TestParamInfo<golden_case>& each) {
+    std::string name = each.param.name;
+    for (char& c : name) c = c == '-' || c == '.' ? '_' : c;
+    return name;
+}
+
 INSTANTIATE_TEST_SUITE_P(
     models, golden_model,
     testing::Values(
@@ -195,11 +211,37 @@ INSTANTIATE_TEST_SUITE_P(
         golden_case{"deepseek2-grouped", "deepseek2-grouped", 0.01, 0.25},
         golden_case{"deepseek2-mlx-8bit", "deepseek2-mlx-8bit", 0.025, 0.25},
         golden_case{"mlx-4bit", "mlx-4bit", 0.025}, golden_case{"mlx-8bit", "mlx-8bit", 0.025}),
-    [](const auto& each) {
-        std::string name = each.param.name;
-        for (char& c : name) c = c == '-' ? '_' : c;
-        return name;
-    });
+    name_of);
+
+// Layers that are not attention: LFM2's convolutions, the gated delta rule, Mamba-2.
+INSTANTIATE_TEST_SUITE_P(
+    hybrids, golden_model,
+    testing::Values(golden_case{"lfm2", "lfm2", 0.01}, golden_case{"lfm2-published", "lfm2", 0.01},
+                    golden_case{"lfm2.gguf", "lfm2", 0.01},
+                    golden_case{"lfm2moe", "lfm2moe", 0.01, 0.25, 0.25},
+                    golden_case{"lfm2moe-published", "lfm2moe", 0.01, 0.25, 0.25},
+                    golden_case{"lfm2moe.gguf", "lfm2moe", 0.01, 0.25, 0.25},
+                    golden_case{"qwen35", "qwen35", 0.01},
+                    golden_case{"qwen35.gguf", "qwen35", 0.01},
+                    golden_case{"qwen35moe", "qwen35moe", 0.01, 0.25, 0.25},
+                    golden_case{"qwen35moe-published", "qwen35moe-published", 0.01, 0.25, 0.25},
+                    golden_case{"qwen35moe.gguf", "qwen35moe", 0.01, 0.25, 0.25},
+                    golden_case{"qwen3next", "qwen3next", 0.01, 0.25, 0.25},
+                    golden_case{"qwen3next-published", "qwen3next", 0.01, 0.25, 0.25},
+                    golden_case{"qwen3next.gguf", "qwen3next", 0.01, 0.25, 0.25},
+                    golden_case{"granitehybrid", "granitehybrid", 0.01, 0.25, 0.25},
+                    golden_case{"granitehybrid-published", "granitehybrid", 0.01, 0.25, 0.25},
+                    golden_case{"granitehybrid.gguf", "granitehybrid", 0.01, 0.25, 0.25},
+                    golden_case{"granitehybrid-dense", "granitehybrid-dense", 0.01},
+                    golden_case{"granitehybrid-dense-published", "granitehybrid-dense", 0.01},
+                    golden_case{"granitehybrid-dense.gguf", "granitehybrid-dense", 0.01},
+                    golden_case{"nemotronh", "nemotronh", 0.01},
+                    golden_case{"nemotronh-published", "nemotronh", 0.01},
+                    golden_case{"nemotronh.gguf", "nemotronh", 0.01},
+                    golden_case{"nemotronh-moe", "nemotronh-moe", 0.01, 0.25, 0.25},
+                    golden_case{"nemotronh-moe-published", "nemotronh-moe", 0.01, 0.25, 0.25},
+                    golden_case{"nemotronh-moe.gguf", "nemotronh-moe", 0.01, 0.25, 0.25}),
+    name_of);
 
 }  // namespace
 }  // namespace semantic::engine

@@ -67,12 +67,23 @@ loaded_model::loaded_model(const model_run& run) : run_(run), arena_(run.threads
 loaded_model::~loaded_model() = default;
 
 std::unique_ptr<storage::kv_sequence> loaded_model::new_sequence() const {
-    return std::make_unique<storage::kv_sequence>(*pool_, std::vector<storage::kv_block_parts>{},
-                                                  0);
+    auto made =
+        std::make_unique<storage::kv_sequence>(*pool_, std::vector<storage::kv_block_parts>{}, 0);
+    states_.insert_or_assign(made.get(), new_states());
+    return made;
+}
+
+loaded_model::state_pair loaded_model::new_states() const {
+    return {engine::aligned_buffer<std::byte>(config_.state_bytes()),
+            engine::aligned_buffer<std::byte>(config_.state_bytes())};
 }
 
 std::unique_ptr<storage::kv_sequence> loaded_model::fork(storage::kv_sequence& from) const {
-    return std::make_unique<storage::kv_sequence>(*pool_, from.share(), from.token_count());
+    auto made = std::make_unique<storage::kv_sequence>(*pool_, from.share(), from.token_count());
+    state_pair states = new_states();
+    std::copy_n(states_.at(&from)[0].data(), config_.state_bytes(), states[0].data());
+    states_.insert_or_assign(made.get(), std::move(states));
+    return made;
 }
 
 std::vector<float> loaded_model::logits(storage::kv_sequence& sequence,
@@ -106,9 +117,16 @@ std::vector<float> loaded_model::step(std::span<storage::kv_sequence* const> seq
         asked[i].resize(tokens[i].size());
         std::iota(asked[i].begin(), asked[i].end(), 0);
         batch.push_back({tokens[i], &sequence, asked[i], to});
+        if (const auto at = states_.find(&sequence); at != states_.end()) {
+            if (sequence.token_count() > 0) batch.back().state = at->second[0].data();
+            batch.back().next_state = at->second[1].data();
+        }
         to += tokens[i].size() * vocabulary;
     }
     arena_.run([&] { model_->forward(batch); });
+    for (storage::kv_sequence* const each : sequences)
+        if (const auto at = states_.find(each); at != states_.end())
+            std::swap(at->second[0], at->second[1]);
     return out;
 }
 

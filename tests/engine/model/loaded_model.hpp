@@ -1,6 +1,9 @@
 #pragma once
 // A model on disk with a pool of its own, and the few ways in which tests run tokens through it.
 
+#include <array>
+#include <cstddef>
+#include <map>
 #include <memory>
 #include <span>
 #include <string>
@@ -8,6 +11,7 @@
 
 #include "engine/model/compute_arena.hpp"
 #include "engine/model/transformer.hpp"
+#include "engine/model/weights/aligned_buffer.hpp"
 #include "storage/pool/block_pool.hpp"
 
 namespace semantic::tests {
@@ -39,6 +43,11 @@ class loaded_model {
     std::unique_ptr<storage::kv_sequence> new_sequence() const;
     /// A second sequence that shares everything `from` has.
     std::unique_ptr<storage::kv_sequence> fork(storage::kv_sequence& from) const;
+    /// What recurrent layers know of all tokens of a sequence that new_sequence() or fork() made.
+    std::span<const std::byte> state(const storage::kv_sequence& sequence) const {
+        const auto& held = states_.at(&sequence)[0];
+        return {held.data(), held.count()};
+    }
 
     /// Appends `tokens` in chunks of `chunk`. Returns: the logits of every one. Shape: [tokens,
     /// vocabulary].
@@ -56,6 +65,10 @@ class loaded_model {
     engine::model_config config_;
     std::unique_ptr<storage::block_pool> pool_;
     std::unique_ptr<engine::transformer> model_;
+    // Of each sequence the state after its tokens, and the one that a step writes.
+    using state_pair = std::array<engine::aligned_buffer<std::byte>, 2>;
+    state_pair new_states() const;
+    mutable std::map<const storage::kv_sequence*, state_pair> states_;
 };
 
 }  // namespace semantic::tests

@@ -138,7 +138,9 @@ TEST(model_config, an_unknown_family_is_refused_with_the_known_ones) {
     ASSERT_FALSE(config);
     EXPECT_EQ(config.error().what,
               "config.json: model_type is \"mamba\": supported are llama, qwen2, qwen3, "
-              "qwen3_moe, mistral, gemma3_text, gemma3, gpt_oss, deepseek_v2");
+              "qwen3_moe, mistral, gemma3_text, gemma3, gpt_oss, deepseek_v2, lfm2, lfm2_moe, "
+              "qwen3_next, qwen3_5_text, qwen3_5, qwen3_5_moe_text, qwen3_5_moe, "
+              "granitemoehybrid, nemotron_h");
 }
 
 /// `fields` under another family.

@@ -1,4 +1,4 @@
-#include "engine/model/head_products.hpp"
+#include "engine/model/mixers/head_products.hpp"
 
 #include <algorithm>
 #include <cstring>

@@ -1,4 +1,4 @@
-#include "engine/model/attention.hpp"
+#include "engine/model/mixers/attention.hpp"
 
 #include <algorithm>
 #include <cstring>
@@ -301,7 +301,7 @@ void attention::attend_group(int layer, const tile& t, int from, int to, const q
     const storage::kv_layer& of = layout_.layer(layer);
     const int* positions = t.span->positions + t.first;
     const int start = layout_.group_start(positions[from]);
-    const wide_store::group group = wide_.at(*t.span->of, layer, positions[from]);
+    const wide_store::group group = wide_.at(*t.span->part, layer, positions[from]);
     attention_block block;
     for (int i = from; i < to; ++i) {
         const int end = positions[i] + 1 - start;
@@ -341,7 +341,7 @@ void attention::attend_frame(int layer, place at, place next, const query_rows& 
         block.tokens = std::max(block.tokens, end);
     }
     const auto bytes_of = [layer](place p) {
-        return p.of->span->of->cache->frames(layer)[static_cast<std::size_t>(p.frame)];
+        return p.of->span->part->cache->frames(layer)[static_cast<std::size_t>(p.frame)];
     };
     const std::byte* bytes = bytes_of(at);
     if (next.of != nullptr) {

@@ -19,6 +19,7 @@
 #include "engine/kernels/kernels.hpp"
 #include "engine/kernels/task_runner.hpp"
 #include "engine/model/heads/key_means.hpp"
+#include "engine/model/heads/step_part.hpp"
 #include "engine/model/heads/wide_store.hpp"
 #include "engine/model/weights/aligned_buffer.hpp"
 #include "storage/pool/block_pool.hpp"
@@ -54,14 +55,6 @@ class query_rows {
     aligned_buffer<std::int8_t> q_;  // the same, quantised
     aligned_buffer<float> scales_;   // [kv_heads, rows_max, group, dim / 64]
     aligned_buffer<float> sums_;
-};
-
-/// Consecutive rows of one sequence.
-struct attention_span {
-    const step_part* of = nullptr;  // K and V of all its positions are already where they go
-    int first_row = 0;
-    int count = 0;
-    const int* positions = nullptr;  // [count] absolute, ascending
 };
 
 class attention {

@@ -1,0 +1,43 @@
+#pragma once
+// The metadata of GGUF architectures whose layers do not all attend, as their config.json has it.
+// Used by gguf_config.cpp only. Owner: the reader, on its stack. Thread: one.
+
+#include <boost/json.hpp>
+
+#include <cstddef>
+#include <cstdint>
+#include <string_view>
+#include <vector>
+
+#include "engine/model/config/gguf_fields.hpp"
+
+namespace semantic::engine {
+
+bool is_hybrid_type(std::string_view model_type);
+
+class gguf_hybrid {
+  public:
+    /// All outlive it. `config`: vocab_size to head_dim are in it; read() adds the rest.
+    gguf_hybrid(gguf_fields& keys, std::string_view model_type, std::size_t layers,
+                boost::json::object& config)
+        : keys_(keys), type_(model_type), layers_(layers), config_(config) {}
+
+    void read();
+
+  private:
+    void read_layers();
+    void read_short_convolution();
+    void read_delta_rule();
+    void read_state_space();
+    void read_mixture();
+    void read_scales();
+    bool attends(std::size_t layer) const { return kv_heads_[layer] > 0; }
+
+    gguf_fields& keys_;
+    const std::string_view type_;
+    const std::size_t layers_;
+    boost::json::object& config_;
+    std::vector<std::int64_t> kv_heads_, widths_;  // [layers]; a width is of the feed-forward
+};
+
+}  // namespace semantic::engine

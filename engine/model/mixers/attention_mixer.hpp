@@ -1,0 +1,72 @@
+#pragma once
+// Attention as a layer's mixer: projects a step's rows to queries, keys and values, puts keys and
+// values into their frames, and attends. Latent attention, too. Owner: transformer. Thread: one at
+// a time, which is in the arena.
+//
+// Layers are those of the model's config. Frames, recipes and captured heads count layers that
+// attend alone (model_config::kv_layer).
+
+#include <memory>
+#include <vector>
+
+#include "engine/model/heads/head_capture.hpp"
+#include "engine/model/heads/key_shaping.hpp"
+#include "engine/model/heads/row_store.hpp"
+#include "engine/model/heads/wide_store.hpp"
+#include "engine/model/mixers/attention.hpp"
+#include "engine/model/mixers/latent_heads.hpp"
+#include "engine/model/pass/pass_context.hpp"
+#include "storage/pool/kv_layout.hpp"
+
+namespace semantic::engine {
+
+class attention_mixer {
+  public:
+    /// `context` and `layout` outlive it. `keys`: as transformer::with_layout() gets them.
+    attention_mixer(const pass_context& context, const storage::kv_layout& layout,
+                    const key_statistics& keys, int rows_max);
+
+    /// A row's width in attend()'s result: all heads' values, or what they attended to of latents.
+    int width() const noexcept { return context_.config.heads * value_dim_; }
+
+    /// Of all rows of the step: queries are kept for attend(); keys and values go to the frames.
+    void project(int layer, bool queries, bool keys_and_values);
+    /// `attended` [rows, width()]: written. Requires: project() of the same rows' queries before.
+    void attend(int layer, float* attended);
+    /// What the output projection reads of the rows [begin, end) of attend()'s result
+    /// [end - begin, value_width], which may be that result itself.
+    float* expand(int layer, int begin, int end, float* attended);
+
+    /// transformer::capture()
+    void capture(const head_capture& capture) { captured_ = capture; }
+    bool captures_queries() const noexcept { return captured_.wants_queries(); }
+
+  private:
+    void project_panel(int layer, int begin, int end, bool queries, bool keys_and_values);
+    void place_query(int layer, int row, const float* q);
+    void append(int layer, int begin, int end, float* k, float* v);
+    void norm_head(float* x, const std::vector<float>& weight) const;
+    void apply_gates(float* attended) const;
+    int kv_layer(int layer) const { return kv_layers_[static_cast<std::size_t>(layer)]; }
+    row_store::token token_at(int row) const {
+        return {&context_.rows.part(row), context_.rows.position(row)};
+    }
+
+    const pass_context& context_;
+    const storage::kv_layout& layout_;
+    const std::vector<int> kv_layers_;  // [layers], -1 where a layer does not attend
+    const int group_;                   // query heads that share a KV head
+    const int head_step_;               // rows of q_proj a head: of its query, and of its gate
+    const int kv_width_;                // of all keys, or of all values
+    const int value_dim_;               // of one head in the cache
+    wide_store wide_store_;
+    const row_store row_store_;
+    head_capture captured_;
+    query_rows queries_;
+    attention attention_;
+    aligned_buffer<float> qkv_;    // [panel_rows] of q, then of k, then of v
+    aligned_buffer<float> gates_;  // [rows_max, heads, head_dim], their sigmoids; or none
+    std::unique_ptr<latent_heads> latent_;
+};
+
+}  // namespace semantic::engine

@@ -1,0 +1,66 @@
+#include "engine/model/mixers/convolution.hpp"
+
+#include <algorithm>
+#include <cstring>
+
+#include "storage/types/as_size.hpp"
+#include "storage/types/assert.hpp"
+
+namespace semantic::engine {
+
+using storage::as_size;
+
+convolution::convolution(const pass_context& context)
+    : context_(context),
+      taps_(context.config.convolution.taps),
+      channels_(context.config.convolution.channels),
+      zeros_(as_size(channels_)) {
+    ASSERT(taps_ >= 1 && taps_ <= taps_max);
+    std::fill_n(zeros_.data(), zeros_.count(), 0.0f);
+}
+
+void convolution::run(int layer, const state_region& region, std::span<const state_piece> pieces,
+                      int begin, const float* columns, std::size_t stride, bool activated,
+                      float* out) const {
+    const recurrent_weights& w = context_.layer(layer).recurrent;
+    const auto channels = as_size(channels_);
+    for (const state_piece& piece : pieces) {
+        const float* own = columns + as_size(piece.first - begin) * stride;
+        const float* before = piece.from == nullptr
+                                  ? nullptr
+                                  : reinterpret_cast<const float*>(piece.from + region.columns);
+        context_.tasks.for_rows(0, piece.count, 4 * taps_ * channels_, [&](int row) {
+            const float* read[taps_max];
+            for (int tap = 0; tap < taps_; ++tap) {
+                const int at = row - taps_ + 1 + tap;
+                read[tap] = at >= 0             ? own + as_size(at) * stride
+                            : before == nullptr ? zeros_.data()
+                                                : before + as_size(at + taps_ - 1) * channels;
+            }
+            context_.kernels.convolve(
+                read, taps_, w.taps.data(), w.taps_bias.empty() ? nullptr : w.taps_bias.data(),
+                channels, activated, out + as_size(piece.first - begin + row) * channels);
+        });
+        keep_columns(region, piece, own, stride);
+    }
+}
+
+/// The last columns of those before the piece and its own. Ascending, since both may be one buffer.
+void convolution::keep_columns(const state_region& region, const state_piece& piece,
+                               const float* columns, std::size_t stride) const {
+    const std::size_t bytes = as_size(channels_) * sizeof(float);
+    std::byte* to = piece.to + region.columns;
+    for (int i = 0; i < taps_ - 1; ++i, to += bytes) {
+        const int at = piece.count - taps_ + 1 + i;
+        if (at >= 0) {
+            std::memcpy(to, columns + as_size(at) * stride, bytes);
+        } else if (piece.from == nullptr) {
+            std::memset(to, 0, bytes);
+        } else {
+            std::memcpy(to, piece.from + region.columns + as_size(at + taps_ - 1) * bytes, bytes);
+        }
+    }
+    std::memset(to, 0, static_cast<std::size_t>(piece.to + region.end - to));
+}
+
+}  // namespace semantic::engine

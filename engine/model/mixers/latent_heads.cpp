@@ -1,0 +1,116 @@
+#include "engine/model/mixers/latent_heads.hpp"
+
+#include <algorithm>
+
+#include "storage/types/as_size.hpp"
+
+namespace semantic::engine {
+
+using storage::as_size;
+
+namespace {
+
+std::size_t area(int rows, int cols) { return as_size(rows) * as_size(cols); }
+
+}  // namespace
+
+latent_heads::latent_heads(const pass_context& context, const storage::kv_layout& layout,
+                           const row_store& store, query_rows& queries)
+    : context_(context),
+      layout_(layout),
+      store_(store),
+      queries_(queries),
+      q_width_(context.config.query_width()),
+      latent_width_(context.config.latent.rank + context.config.latent.rope_dim),
+      key_dim_(layout.k(0).dim),
+      value_dim_(layout.v(0).dim),
+      head_products_(context.kernels, context.tasks,
+                     std::max(context.config.latent.rank, context.config.latent.plain_dim),
+                     std::max(context.config.latent.rank, context.config.latent.value_dim)),
+      projected_(area(context.panel_rows, q_width_ + latent_width_)),
+      query_latents_(area(context.panel_rows, context.config.latent.query_rank)),
+      keys_(area(context.panel_rows, key_dim_)),
+      values_(area(context.panel_rows, context.config.value_width())) {}
+
+void latent_heads::project_panel(int layer, int kv_layer, int begin, int end, bool queries,
+                                 bool keys_and_values) {
+    const model_config& config = context_.config;
+    const layer_weights& w = context_.layer(layer);
+    const int count = end - begin, query_rank = config.latent.query_rank;
+    float* q = projected_.data();
+    float* latent = q + area(context_.panel_rows, q_width_);
+    const linear_job from_stream = {&w.q.matrix, q, as_size(q_width_)};
+    const linear_job down = {&w.q_down.matrix, query_latents_.data(), as_size(query_rank)};
+    const linear_job jobs[] = {query_rank > 0 ? down : from_stream,
+                               {&w.kv_down.matrix, latent, as_size(latent_width_)}};
+    const auto wanted =
+        std::span(jobs).subspan(queries ? 0 : 1, (queries ? 1u : 0u) + (keys_and_values ? 1u : 0u));
+
+    context_.products.multiply_layer(wanted, wanted.last(keys_and_values ? 1 : 0),
+                                     context_.stream.read_normed(begin, end, w.mixer_norm), count);
+    if (keys_and_values) {
+        context_.products.add_bias(w.kv_down, latent, count);
+        context_.tasks.for_rows(begin, end, 4 * latent_width_, [&](int row) {
+            append(layer, kv_layer, row, latent + area(row - begin, latent_width_),
+                   keys_.data() + area(row - begin, key_dim_));
+        });
+    }
+    if (!queries) return;
+    if (query_rank > 0) {
+        context_.products.add_bias(w.q_down, query_latents_.data(), count);
+        context_.tasks.for_rows(0, count, query_rank, [&](int i) {
+            float* x = query_latents_.data() + area(i, query_rank);
+            context_.kernels.rms_norm(x, w.q_down_norm.data(), x, query_rank,
+                                      latent_config::norm_eps, config.norm_one_plus);
+        });
+        context_.products.multiply({&from_stream, 1}, {&from_stream, 1}, query_latents_.data(),
+                                   count);
+    }
+    place_queries(layer, kv_layer, begin, end, q);
+}
+
+/// Weight absorption (arXiv:2405.04434): a head's query is multiplied with its key up-projection
+/// once and then scores the latents themselves, so that no key is ever expanded.
+void latent_heads::place_queries(int layer, int kv_layer, int begin, int end, const float* q) {
+    const latent_config& latent = context_.config.latent;
+    const int head_dim = latent.plain_dim + latent.rope_dim, plain = latent.stored_rank(),
+              heads = context_.config.heads;
+    head_products_.run(context_.layer(layer).k_up, {q, area(1, q_width_), area(1, head_dim)},
+                       end - begin,
+                       {queries_.at(0, begin), area(heads, key_dim_), as_size(key_dim_)});
+    context_.tasks.for_rows(begin, end, 4 * q_width_, [&](int row) {
+        const float* from = q + area(row - begin, q_width_) + latent.plain_dim;
+        float* to = queries_.at(0, row);
+        for (int head = 0; head < heads; ++head, from += head_dim, to += key_dim_) {
+            std::fill(to + latent.rank, to + plain, 0.0f);
+            context_.rows.angles().turn_pairs(context_.kernels, layer, row, from, latent.rope_dim,
+                                              to + plain);
+            std::fill(to + plain + latent.rope_dim, to + key_dim_, 0.0f);
+            store_.rotate(layout_.k(kv_layer), to);
+        }
+        queries_.quantize(context_.kernels, 0, row);
+    });
+}
+
+/// `latent`: the latent and the rotated piece of key, as projected. `key`: the key as stored
+/// [key_dim], written.
+void latent_heads::append(int layer, int kv_layer, int row, float* latent, float* key) {
+    const int rank = context_.config.latent.rank, plain = context_.config.latent.stored_rank();
+    std::fill_n(key, key_dim_, 0.0f);
+    context_.kernels.rms_norm(latent, context_.layer(layer).kv_down_norm.data(), key, rank,
+                              latent_config::norm_eps, context_.config.norm_one_plus);
+    context_.rows.angles().turn_pairs(context_.kernels, layer, row, latent + rank,
+                                      context_.config.latent.rope_dim, key + plain);
+    const row_store::token at{&context_.rows.part(row), context_.rows.position(row)};
+    store_.store(at, kv_layer, layout_.k(kv_layer), 0, key);
+}
+
+float* latent_heads::expand(int layer, const float* attended, int count) {
+    const model_config& config = context_.config;
+    head_products_.run(
+        context_.layer(layer).v_up, {attended, area(config.heads, value_dim_), as_size(value_dim_)},
+        count, {values_.data(), area(1, config.value_width()), area(1, config.latent.value_dim)});
+    return values_.data();
+}
+
+}  // namespace semantic::engine

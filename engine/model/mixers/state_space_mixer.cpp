@@ -1,0 +1,78 @@
+#include "engine/model/mixers/state_space_mixer.hpp"
+
+#include <algorithm>
+
+#include "engine/model/mixers/gates.hpp"
+#include "storage/types/as_size.hpp"
+
+namespace semantic::engine {
+
+using storage::as_size;
+
+namespace {
+
+std::size_t area(int rows, int cols) { return as_size(rows) * as_size(cols); }
+
+}  // namespace
+
+state_space_mixer::state_space_mixer(const pass_context& context)
+    : recurrent_mixer(context),
+      shape_(context.config.recurrence),
+      channels_(context.config.convolution.channels),
+      inputs_(shape_.value_width() + channels_ + shape_.value_heads),
+      convolution_(context),
+      recurrence_(context, context.kernels.state_space),
+      projected_(area(context.panel_rows, inputs_)),
+      convolved_(area(context.panel_rows, channels_)),
+      values_(area(context.panel_rows, shape_.value_width())),
+      decays_(area(context.panel_rows, shape_.value_heads)) {}
+
+void state_space_mixer::run_panel(int layer, int begin, int end, float* mixed) {
+    const layer_weights& w = context_.layer(layer);
+    const int count = end - begin;
+    const linear_job job = {&w.recurrent.inputs.matrix, projected_.data(), as_size(inputs_)};
+    context_.products.multiply_layer({&job, 1}, {},
+                                     context_.stream.read_normed(begin, end, w.mixer_norm), count);
+    context_.products.add_bias(w.recurrent.inputs, projected_.data(), count);
+    convolution_.run(layer, region(layer), pieces(), begin, projected_.data() + width(),
+                     as_size(inputs_), true, convolved_.data());
+    context_.tasks.for_rows(0, count, 2 * width(), [&](int row) { prepare_row(w.recurrent, row); });
+    const float* keys = convolved_.data() + width();
+    float* out = mixed + area(begin, width());
+    recurrence_.run(region(layer), pieces(),
+                    {begin, keys, keys + shape_.key_width(), values_.data(), as_size(channels_),
+                     as_size(width()), decays_.data(), nullptr, out});
+    context_.tasks.for_rows(0, count, 4 * width(), [&](int row) {
+        finish_row(w.recurrent, row, out + area(row, width()));
+    });
+}
+
+void state_space_mixer::prepare_row(const recurrent_weights& w, int row) {
+    const float* steps = projected_.data() + area(row, inputs_) + width() + channels_;
+    const float* x = convolved_.data() + area(row, channels_);
+    float* decays = decays_.data() + area(row, shape_.value_heads);
+    float* values = values_.data() + area(row, width());
+    for (int head = 0; head < shape_.value_heads; ++head) {
+        const auto i = as_size(head);
+        float step = softplus(steps[i] + w.step_bias[i]);
+        if (shape_.step_max > 0.0f) step = std::clamp(step, shape_.step_min, shape_.step_max);
+        step = std::max(step, shape_.step_min);
+        decays[i] = w.decay[i] * step;
+        for (int k = 0; k < shape_.value_dim; ++k) *values++ = step * *x++;
+    }
+    context_.kernels.exp(decays, decays, as_size(shape_.value_heads));
+}
+
+/// `out`: what the heads gave; becomes, with the skipped part and the gate, its norm by group.
+void state_space_mixer::finish_row(const recurrent_weights& w, int row, float* out) {
+    float* gate = projected_.data() + area(row, inputs_);
+    const float* x = convolved_.data() + area(row, channels_);
+    for (int i = 0; i < width(); ++i) out[i] += w.skip[as_size(i / shape_.value_dim)] * x[i];
+    context_.kernels.silu_mul(gate, out, as_size(width()));
+    const int group = width() / shape_.key_heads;
+    for (int i = 0; i < width(); i += group)
+        context_.kernels.rms_norm(gate + i, w.norm.data() + i, out + i, group,
+                                  context_.config.norm_eps, false);
+}
+
+}  // namespace semantic::engine

@@ -1,0 +1,48 @@
+#pragma once
+// The rows of one step: every token of every sequence, sequence after sequence.
+// Owner: transformer. Thread: lay_out(), move() and cut() are called by one thread at a time, which
+// is in the arena; reading needs no lock.
+
+#include <span>
+#include <vector>
+
+#include "engine/kernels/task_runner.hpp"
+#include "engine/model/config/model_config.hpp"
+#include "engine/model/heads/rope.hpp"
+#include "engine/model/heads/step_part.hpp"
+#include "engine/model/pass/sequence_step.hpp"
+
+namespace semantic::engine {
+
+class step_rows {
+  public:
+    /// `config` and `tasks` outlive it.
+    step_rows(const model_config& config, const task_runner& tasks, int rows_max);
+
+    /// Requires: at most rows_max tokens in all, positions inside the context, room reserved.
+    void lay_out(std::span<const sequence_step> batch);
+    /// Row `to` becomes what row `from` is; cut() follows.
+    void move(int from, int to);
+    /// Only the first `count` rows go on.
+    void cut(int count);
+
+    int count() const noexcept { return count_; }
+    int position(int row) const { return positions_[static_cast<std::size_t>(row)]; }
+    const step_part& part(int row) const { return *parts_[static_cast<std::size_t>(row)]; }
+    /// The rows of each sequence that goes on, with their absolute positions.
+    std::span<const attention_span> spans() const noexcept { return spans_; }
+    const rope_angles& angles() const noexcept { return angles_; }
+
+  private:
+    const model_config& config_;
+    const task_runner& tasks_;
+    const int rows_max_;
+    int count_ = 0;
+    std::vector<step_part> sequences_;
+    std::vector<const step_part*> parts_;  // [rows]
+    std::vector<int> positions_;           // [rows]
+    std::vector<attention_span> spans_;
+    rope_angles angles_;
+};
+
+}  // namespace semantic::engine

@@ -1,0 +1,250 @@
+// Files of hybrids in other types than the golden ones: as floats they give the same bits, and in
+// blocks what the floats that these stand for give.
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <fstream>
+#include <string>
+#include <tuple>
+#include <type_traits>
+#include <vector>
+
+#include "engine/kernels/kernels.hpp"
+#include "engine/model/weights/weights.hpp"
+#include "storage/files/gguf.hpp"
+#include "tests/engine/model/loaded_model.hpp"
+#include "tests/support/gguf_writer.hpp"
+#include "tests/support/temp_dir.hpp"
+
+namespace semantic::engine {
+namespace {
+
+using storage::gguf_type;
+using storage::gguf_value_type;
+using tests::gguf_writer;
+using tests::loaded_model;
+
+void copy_pair(gguf_writer& out, const std::string& key, const storage::gguf_value& value) {
+    std::visit(
+        [&](const auto& held) {
+            using held_type = std::decay_t<decltype(held)>;
+            if constexpr (std::is_same_v<held_type, std::string_view>) {
+                out.pair(key, held);
+            } else if constexpr (std::is_same_v<held_type, storage::gguf_array>) {
+                std::string bytes = gguf_writer::raw(static_cast<std::uint32_t>(held.type)) +
+                                    gguf_writer::raw(std::uint64_t{held.count});
+                bytes.append(reinterpret_cast<const char*>(held.packed.data()), held.packed.size());
+                for (const std::string_view each : held.strings) bytes += gguf_writer::text(each);
+                out.pair(key, gguf_value_type::array, std::move(bytes));
+            } else if constexpr (std::is_same_v<held_type, bool>) {
+                out.pair(key, gguf_value_type::boolean, std::string(1, held ? '\1' : '\0'));
+            } else {
+                const gguf_value_type type =
+                    std::is_same_v<held_type, float>           ? gguf_value_type::f32
+                    : std::is_same_v<held_type, double>        ? gguf_value_type::f64
+                    : std::is_same_v<held_type, std::uint64_t> ? gguf_value_type::u64
+                                                               : gguf_value_type::i64;
+                out.pair(key, type, gguf_writer::raw(held));
+            }
+        },
+        value);
+}
+
+std::vector<float> widen(const storage::gguf_tensor& tensor) {
+    std::vector<float> values(tensor.bytes.size() / 2);
+    for (std::size_t i = 0; i < values.size(); ++i) {
+        bfloat bits;
+        std::memcpy(&bits, tensor.bytes.data() + 2 * i, sizeof bits);
+        values[i] = bfloat_to_float(bits);
+    }
+    return values;
+}
+
+std::string as_bytes(const std::vector<float>& values) {
+    return {reinterpret_cast<const char*>(values.data()), values.size() * sizeof(float)};
+}
+
+/// 32 values as a block of Q8_0 or Q4_0, which they become.
+std::string round_block(gguf_type type, float* values) {
+    const float* largest = std::max_element(
+        values, values + 32, [](float a, float b) { return std::fabs(a) < std::fabs(b); });
+    const bool eight = type == gguf_type::q8_0;
+    const half scale = to_half(eight ? std::fabs(*largest) / 127.0f : *largest / -8.0f);
+    const float step = to_float(scale);
+    std::string block = gguf_writer::raw(scale);
+    int levels[32];
+    for (int i = 0; i < 32; ++i) {
+        const float level = step == 0.0f ? 0.0f : std::nearbyint(values[i] / step);
+        levels[i] =
+            static_cast<int>(std::clamp(level, eight ? -127.0f : -8.0f, eight ? 127.0f : 7.0f));
+        values[i] = step * static_cast<float>(levels[i]);
+    }
+    for (int i = 0; i < (eight ? 32 : 16); ++i)
+        block += static_cast<char>(eight ? levels[i] : (levels[i] + 8) | (levels[i + 16] + 8) << 4);
+    return block;
+}
+
+/// The golden file with its bf16 matrices in another type, and with the floats that these are.
+struct retyped {
+    std::string file, floats;
+};
+
+retyped retype(const std::string& path, gguf_type type) {
+    const auto parts = storage::open_gguf(path);
+    EXPECT_TRUE(parts) << (parts ? "" : parts.error().what);
+    const storage::gguf_view& view = parts->front().view();
+    gguf_writer file, floats;
+    for (const auto& [key, value] : view.metadata) {
+        if (key == "general.alignment") continue;
+        copy_pair(file, key, value);
+        copy_pair(floats, key, value);
+    }
+    for (const auto& [name, tensor] : view.tensors) {
+        const std::vector<std::uint64_t> shape(tensor.shape.rbegin(), tensor.shape.rend());
+        std::string bytes(reinterpret_cast<const char*>(tensor.bytes.data()), tensor.bytes.size());
+        if (tensor.type != gguf_type::bf16) {
+            file.tensor(name, shape, static_cast<std::uint32_t>(tensor.type), bytes);
+            floats.tensor(name, shape, static_cast<std::uint32_t>(tensor.type), bytes);
+            continue;
+        }
+        std::vector<float> values = widen(tensor);
+        if (type == gguf_type::f32) {
+            bytes = as_bytes(values);
+        } else {
+            bytes.clear();
+            for (std::size_t i = 0; i < values.size(); i += 32)
+                bytes += round_block(type, values.data() + i);
+        }
+        file.tensor(name, shape, static_cast<std::uint32_t>(type), bytes);
+        floats.tensor(name, shape, static_cast<std::uint32_t>(gguf_type::f32), as_bytes(values));
+    }
+    return {file.bytes(), floats.bytes()};
+}
+
+std::vector<float> logits_of(const std::string& path) {
+    tests::model_run run;
+    run.folder = path;
+    loaded_model m(run);
+    if (!m) return {};
+    std::vector<storage::token_id> ids;
+    for (int i = 0; i < 120; ++i) ids.push_back((i * 37 + 11) % m.config().vocabulary);
+    return m.logits(*m.new_sequence(), ids, 48);
+}
+
+void write_file(const std::string& path, const std::string& bytes) {
+    std::ofstream out(path, std::ios::binary);
+    out.write(bytes.data(), static_cast<std::streamsize>(bytes.size()));
+}
+
+/// Root mean square of the difference over the spread of the expected; of each position, the
+/// median. A token that a mixture routes differently changes its own positions.
+double median_error(const std::vector<float>& got, const std::vector<float>& expected) {
+    constexpr std::size_t vocabulary = 320;
+    EXPECT_EQ(got.size(), expected.size());
+    EXPECT_FALSE(got.empty());
+    if (got.size() != expected.size() || got.empty()) return 1.0;
+    std::vector<double> errors;
+    for (std::size_t first = 0; first < got.size(); first += vocabulary) {
+        double sum = 0.0, squares = 0.0, difference = 0.0;
+        for (std::size_t i = first; i < first + vocabulary; ++i) {
+            const double right = static_cast<double>(expected[i]);
+            sum += right;
+            squares += right * right;
+            difference +=
+                (static_cast<double>(got[i]) - right) * (static_cast<double>(got[i]) - right);
+        }
+        const double mean = sum / vocabulary;
+        errors.push_back(std::sqrt(difference / (squares - vocabulary * mean * mean)));
+    }
+    std::nth_element(errors.begin(),
+                     errors.begin() + static_cast<std::ptrdiff_t>(errors.size() / 2), errors.end());
+    return errors[errors.size() / 2];
+}
+
+struct hybrid_case {
+    const char* name;
+    /// Of blocks against the floats that they stand for: what activations of 8 bits cost. Where a
+    /// router is, they are corrected; LFM2's mixer multiplies three products with each other.
+    double error_max;
+    friend void PrintTo(const hybrid_case& c, std::ostream* out) { *out << c.name; }
+};
+
+class hybrid_gguf : public testing::TestWithParam<std::tuple<hybrid_case, gguf_type>> {};
+
+TEST_P(hybrid_gguf, gives_what_its_weights_as_floats_give) {
+    const auto [model, type] = GetParam();
+    const std::string golden =
+        std::string(SEMANTIC_SOURCE_DIR "/tests/golden/gguf/") + model.name + ".gguf";
+    const tests::temp_dir dir;
+    const retyped made = retype(golden, type);
+    for (const auto& [path, bytes] :
+         {std::pair(dir / "file.gguf", &made.file), std::pair(dir / "floats.gguf", &made.floats)}) {
+        std::ofstream out(path, std::ios::binary);
+        out.write(bytes->data(), static_cast<std::streamsize>(bytes->size()));
+    }
+    const std::vector<float> got = logits_of(dir / "file.gguf");
+    if (type == gguf_type::f32) {
+        const std::vector<float> expected = logits_of(golden);
+        ASSERT_EQ(got.size(), expected.size());
+        EXPECT_EQ(std::memcmp(got.data(), expected.data(), got.size() * sizeof(float)), 0);
+        return;
+    }
+    const double error = median_error(got, logits_of(dir / "floats.gguf"));
+    std::printf("    %-20s %s: %.3f %%\n", model.name, storage::find_block_size(type)->name,
+                100 * error);
+    EXPECT_LE(error, model.error_max);
+}
+
+// A file of Qwen3.5 counts the layer that predicts the token after the next one as a block.
+TEST(hybrid_gguf_layers, that_predict_further_tokens_are_left_out) {
+    const std::string golden = SEMANTIC_SOURCE_DIR "/tests/golden/gguf/qwen35.gguf";
+    const auto parts = storage::open_gguf(golden);
+    ASSERT_TRUE(parts);
+    const auto write = [&](const std::string& path, std::uint32_t further) {
+        gguf_writer file;
+        for (const auto& [key, value] : parts->front().view().metadata)
+            if (key != "general.alignment" && key != "qwen35.block_count")
+                copy_pair(file, key, value);
+        file.pair("qwen35.block_count", std::uint32_t{6});
+        file.pair("qwen35.nextn_predict_layers", further);
+        for (const auto& [name, tensor] : parts->front().view().tensors)
+            file.tensor(name, {tensor.shape.rbegin(), tensor.shape.rend()},
+                        static_cast<std::uint32_t>(tensor.type),
+                        {reinterpret_cast<const char*>(tensor.bytes.data()), tensor.bytes.size()});
+        for (const char* name : {"blk.5.attn_norm.weight", "blk.5.nextn.enorm.weight"})
+            file.tensor(name, {64}, 0, std::string(256, '\0'));
+        write_file(path, file.bytes());
+    };
+    const tests::temp_dir dir;
+    write(dir / "with.gguf", 1);
+    EXPECT_EQ(logits_of(dir / "with.gguf"), logits_of(golden));
+    const auto config = model_config::load(dir / "with.gguf");
+    ASSERT_TRUE(config);
+    const auto checked = model_weights::check(dir / "with.gguf", *config, weight_form::native);
+    ASSERT_TRUE(checked);
+    EXPECT_EQ(checked->left_out, (std::vector<std::string>{"mtp.blk.5.attn_norm.weight",
+                                                           "mtp.blk.5.nextn.enorm.weight"}));
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    models, hybrid_gguf,
+    testing::Combine(testing::Values(hybrid_case{"lfm2", 0.08}, hybrid_case{"lfm2moe", 0.01},
+                                     hybrid_case{"qwen35", 0.05}, hybrid_case{"qwen35moe", 0.01},
+                                     hybrid_case{"qwen3next", 0.01},
+                                     hybrid_case{"granitehybrid", 0.01},
+                                     hybrid_case{"granitehybrid-dense", 0.04},
+                                     hybrid_case{"nemotronh", 0.04},
+                                     hybrid_case{"nemotronh-moe", 0.01}),
+                     testing::Values(gguf_type::f32, gguf_type::q8_0, gguf_type::q4_0)),
+    [](const testing::TestParamInfo<std::tuple<hybrid_case, gguf_type>>& each) {
+        std::string name = std::string(std::get<0>(each.param).name) + "_" +
+                           storage::find_block_size(std::get<1>(each.param))->name;
+        std::replace(name.begin(), name.end(), '-', '_');
+        return name;
+    });
+
+}  // namespace
+}  // namespace semantic::engine
