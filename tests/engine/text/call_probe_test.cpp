@@ -37,6 +37,15 @@ std::string parameters(const std::string& open, const std::string& close) {
            "' }}{{ v if v is string else v | tojson }}";
 }
 
+std::string olmo_calls() {
+    return "{{ '<function_calls>' }}" +
+           each(
+               "{{ f.name + '(' }}{% for k, v in f.arguments.items() %}"
+               "{{ k + '=' + v | tojson }}{{ '' if loop.last else ', ' }}"
+               "{% endfor %}{{ ')' }}{{ '' if loop.last else '\\n' }}") +
+           "{{ '</function_calls>' }}";
+}
+
 TEST(call_probe, a_form_is_found_by_what_a_template_writes) {
     const std::string object = "{{ {'name': f.name, 'arguments': f.arguments} | tojson }}";
     const std::pair<call_format, std::string> cases[] = {
@@ -63,11 +72,7 @@ TEST(call_probe, a_form_is_found_by_what_a_template_writes) {
                   "{{ '\"' + v + '\"' if v is string else v }}{{ '' if loop.last else ', ' }}"
                   "{% endfor %}{{ ')' }}{{ '' if loop.last else ', ' }}") +
              "{{ ']<|tool_call_end|>' }}"},
-        {call_format::olmo, "{{ '<function_calls>' }}" +
-                                each("{{ f.name + '(' }}{% for k, v in f.arguments.items() %}"
-                                     "{{ k + '=' + v | tojson }}{{ '' if loop.last else ', ' }}"
-                                     "{% endfor %}{{ ')' }}{{ '' if loop.last else '\\n' }}") +
-                                "{{ '</function_calls>' }}"},
+        {call_format::olmo, olmo_calls()},
         {call_format::kimi,
          "{{ '<|tool_calls_section_begin|>' }}" +
              each("{{ '<|tool_call_begin|>functions.' + f.name + ':' + loop.index0 | string + "
