@@ -29,7 +29,7 @@ model_info describe_model(const engine_options& options, const model_config& con
     info.answers = chat.answers();
     info.chat_abilities = abilities_of(chat);
     info.kernels = kernels.name;
-    info.layers = layout.layer_count();
+    info.layers = static_cast<int>(config.layers.size());
     info.kv_heads = config.kv_heads;
     info.head_dim = layout.k(0).dim;
     info.vocabulary = config.vocabulary;

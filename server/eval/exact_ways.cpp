@@ -245,8 +245,10 @@ void exact_ways::read_blocks() {
     blocks_.clear();
     while (sequence->token_count() < prefix_) {
         const int begin = sequence->token_count(), end = std::min(begin + block, prefix_);
-        if (begin < parting_ && parting_ < end) {
-            read_to(parting_);
+        // Where a group has no f16 rows any more, a sequence goes on at its beginning.
+        const int parting = model_.layout().group_start(parting_);
+        if (begin < parting && parting < end) {
+            read_to(parting);
             parting_state_ = copy_state();
         }
         read_to(end);

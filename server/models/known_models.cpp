@@ -29,7 +29,7 @@ void describe_kv(engine::model_info& info, const engine::model_config& model,
         info.kv_recipe_reason = "the smallest that it may be: it is measured at the first load";
     }
     const auto layout = engine::make_kv_layout(model, *recipe, settings.block_tokens);
-    info.layers = layout.layer_count();
+    info.layers = static_cast<int>(model.layers.size());
     info.head_dim = layout.k(0).dim;
     info.block_tokens = layout.block_tokens();
     info.kv_recipe = storage::name_of(layout.recipe());
@@ -38,8 +38,9 @@ void describe_kv(engine::model_info& info, const engine::model_config& model,
     info.pool_bytes = settings.cache_budget_mb > 0
                           ? static_cast<std::uint64_t>(settings.cache_budget_mb) << 20
                           : pool_bytes;
-    info.pool_agents_4k = engine::conversations_in(layout, 4096, info.pool_bytes);
-    info.pool_agents_16k = engine::conversations_in(layout, 16384, info.pool_bytes);
+    const std::uint64_t states = engine::kept_state_bytes(model);
+    info.pool_agents_4k = engine::conversations_in(layout, 4096, info.pool_bytes, states);
+    info.pool_agents_16k = engine::conversations_in(layout, 16384, info.pool_bytes, states);
 }
 
 void describe_chat(engine::model_info& info, const engine::chat_template& chat) {
