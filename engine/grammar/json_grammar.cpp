@@ -3,6 +3,7 @@
 #include <boost/json.hpp>
 
 #include "engine/text/output/json_text.hpp"
+#include "engine/types/exact_json.hpp"
 
 namespace semantic::engine {
 
@@ -138,6 +139,7 @@ grammar::sequence json_grammar::constant(const boost::json::value& value) {
     if (dialect_ == json_dialect::python && value.is_bool())
         return out_.literal(value.get_bool() ? "True" : "False");
     if (dialect_ == json_dialect::python && value.is_null()) return out_.literal("None");
+    if (const auto number = exact_number(value)) return out_.literal(*number);
     const boost::json::string* text = quote_ ? value.if_string() : nullptr;
     if (text == nullptr || text->find(quote_->spelling) != boost::json::string::npos)
         return out_.literal(to_json_text(value));

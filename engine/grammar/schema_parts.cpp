@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "engine/grammar/json_grammar.hpp"
+#include "engine/types/exact_json.hpp"
 
 namespace semantic::engine {
 
@@ -96,6 +97,7 @@ bool among(const List& list, const T& one) {
 }
 
 std::string_view type_of(const json::value& value) {
+    if (const auto number = exact_number(value)) return is_whole(*number) ? "integer" : "number";
     switch (value.kind()) {
         case json::kind::object:
             return "object";
@@ -136,6 +138,7 @@ std::string shortened(std::string_view text, std::size_t bytes_max) {
 
 // No more of it is printed than is shown.
 std::string shown(const json::value& value) {
+    if (const auto number = exact_number(value)) return shortened(*number);
     std::array<char, 128> text{};
     json::serializer printed;
     printed.reset(&value);

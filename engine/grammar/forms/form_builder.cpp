@@ -16,6 +16,7 @@
 #include "engine/grammar/json_grammar.hpp"
 #include "engine/grammar/values/json_values.hpp"
 #include "engine/text/output/json_text.hpp"
+#include "engine/types/exact_json.hpp"
 
 namespace semantic::engine {
 
@@ -192,14 +193,11 @@ class form_builder::impl {
     }
 
     boost::json::value parsed(const std::string& text, const std::string& owner) {
-        boost::system::error_code error;
-        boost::json::parse_options options;
-        options.max_depth = 256;
         budget_.charge_steps(text.size() / 16);
-        boost::json::value value =
-            boost::json::parse(text, error, boost::json::storage_ptr(&memory_), options);
-        if (error) throw invalid_form(owner + " is not JSON: " + error.message());
-        return value;
+        exact_json read = read_exact_json(text, {}, boost::json::storage_ptr(&memory_));
+        if (read.ec) throw invalid_form(owner + " is not JSON: " + read.ec.message());
+        round_but_constants(read.value, budget_);
+        return std::move(read.value);
     }
 
     const tool_definition& tool(const std::string& name) const {

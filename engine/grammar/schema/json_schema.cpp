@@ -19,6 +19,7 @@
 #include "engine/grammar/schema_parts.hpp"
 #include "engine/grammar/string_pattern.hpp"
 #include "engine/grammar/values/json_values.hpp"
+#include "engine/types/exact_json.hpp"
 
 namespace semantic::engine {
 
@@ -495,7 +496,7 @@ class schema_compiler {
         if (whole.contains("const") || is_schema_list(whole, "enum")) {
             out.only.emplace();
             for (const json::value* name : constants_of(whole))
-                if (name->is_string()) {
+                if (name->is_string() && !exact_number(*name)) {
                     memory_.add(charge_walk(*name, budget_) + reference_bytes);
                     out.only->emplace(name->get_string());
                 }

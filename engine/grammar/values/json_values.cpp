@@ -1,12 +1,16 @@
 #include "engine/grammar/values/json_values.hpp"
 
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <cstdint>
 #include <cstring>
 #include <new>
 #include <random>
+#include <string_view>
 #include <vector>
+
+#include "engine/types/exact_json.hpp"
 
 namespace semantic::engine {
 
@@ -76,6 +80,40 @@ std::size_t charge_walk(const json::value& value, storage::work_budget& budget) 
         }
     }
     return bytes;
+}
+
+namespace {
+
+// Their members are called as a client likes, and are schemas.
+constexpr std::array<std::string_view, 5> maps_of_schemas{
+    "properties", "patternProperties", "$defs", "definitions", "dependentSchemas"};
+
+}  // namespace
+
+void round_but_constants(json::value& schema, storage::work_budget& budget) {
+    struct place {
+        json::value* value;
+        bool is_map;  // of schemas, by names
+    };
+    std::vector<place> waiting{{&schema, false}};
+    while (!waiting.empty()) {
+        const place next = waiting.back();
+        waiting.pop_back();
+        budget.charge_steps();
+        if (const auto number = exact_number(*next.value)) {
+            *next.value = nearest_double(*number);
+        } else if (json::array* list = next.value->if_array()) {
+            for (json::value& each : *list) waiting.push_back({&each, false});
+        } else if (json::object* object = next.value->if_object()) {
+            for (auto& member : *object) {
+                const std::string_view key = member.key();
+                if (!next.is_map && (key == "const" || key == "enum")) continue;
+                const bool is_map = !next.is_map && std::ranges::find(maps_of_schemas, key) !=
+                                                        maps_of_schemas.end();
+                waiting.push_back({&member.value(), is_map});
+            }
+        }
+    }
 }
 
 std::size_t hash_of(const json::value& value) {

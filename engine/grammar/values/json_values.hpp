@@ -18,6 +18,11 @@ std::size_t charge_walk(const boost::json::value& value, storage::work_budget& b
 /// Bytes that a member's name and place take in a copy of an object, about.
 std::size_t member_bytes(boost::json::string_view name);
 
+/// Leaves numbers that no double holds (`exact_number`) where an answer has to be one of them, in
+/// "const" and "enum"; elsewhere in the schema they become the nearest double: a bound so large or
+/// so fine is none. Throws work_limit_exceeded.
+void round_but_constants(boost::json::value& schema, storage::work_budget& budget);
+
 /// Values that are equal have one hash. Nobody can send values that share one on purpose: it
 /// depends on a number that is drawn at the start. Requires: the walk was charged; values are
 /// nested as deep as what a parser takes.

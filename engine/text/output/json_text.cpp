@@ -3,6 +3,7 @@
 #include <boost/json.hpp>
 
 #include "engine/text/output/float_text.hpp"
+#include "engine/types/exact_json.hpp"
 #include "storage/types/hex.hpp"
 
 namespace semantic::engine {
@@ -129,7 +130,10 @@ void append(std::string& out, const boost::json::value& json, layout& parts) {
             out += float_text(json.get_double());
             break;
         case boost::json::kind::string:
-            append_quoted(out, {json.get_string().data(), json.get_string().size()});
+            if (const auto number = exact_number(json))
+                out += *number;
+            else
+                append_quoted(out, {json.get_string().data(), json.get_string().size()});
             break;
         case boost::json::kind::array:
             append_array(out, json.get_array(), parts);
