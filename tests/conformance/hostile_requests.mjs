@@ -79,6 +79,12 @@ const SINGLE = {
   'a regular expression of many ways': (size) =>
     chat({ guided_regex: `(${'(a|a?)+'.repeat(5 + 200 * size)})+b`, max_tokens: 100 }),
   'a count within a count': () => chat({ guided_regex: '((((a{1,99}){1,99}){1,99}){1,99}){1,99}' }),
+  'a pattern of ever more ways': (size) =>
+    chat({ guided_regex: '((.{0,40}){0,20}(.*)?){0,9}', max_tokens: Math.floor(4 + 60 * size) }),
+  'a grammar that counts its text': (size) =>
+    chat({ grammar: 'root ::= ([a-z]{1,9} " "?){9000}', max_tokens: Math.floor(20 + 400 * size) }),
+  'scores of every token': (size) =>
+    chat({ logprobs: true, top_logprobs: 20, max_tokens: Math.floor(20 + 400 * size) }),
   'a scenario of aliases': (size) => {
     const count = Math.floor(500 + 10_000 * size);
     const row = many(count, () => 'x').join(',');
