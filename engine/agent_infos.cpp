@@ -6,8 +6,9 @@ namespace semantic::engine {
 
 namespace {
 
-agent_info info_of(const model_info& loaded, std::uint64_t frame_bytes,
+agent_info info_of(const model_info& loaded, const storage::kv_layout& layout,
                    const storage::agent_summary& agent) {
+    const std::uint64_t frame_bytes = layout.frame_bytes();
     agent_info info{agent.id};
     info.hot = agent.tier == storage::memory_tier::hot;
     info.dirty = agent.dirty;
@@ -18,6 +19,9 @@ agent_info info_of(const model_info& loaded, std::uint64_t frame_bytes,
     info.disk_bytes = agent.disk_bytes;
     info.created = agent.created;
     info.last_used = agent.last_used;
+    info.state_places = agent.state_places;
+    info.state_pool_bytes = agent.states_held * layout.state_frames() * frame_bytes;
+    info.state_disk_bytes = agent.state_disk_bytes;
     info.memories.push_back({loaded.id, loaded.fingerprint, true, info.hot, agent.tokens,
                              info.pool_bytes, agent.disk_bytes, agent.last_used});
     return info;
@@ -35,14 +39,14 @@ agent_info info_of(const storage::other_memory& memory) {
 
 }  // namespace
 
-std::vector<agent_info> agent_infos(const model_info& loaded, std::uint64_t frame_bytes,
+std::vector<agent_info> agent_infos(const model_info& loaded, const storage::kv_layout& layout,
                                     const std::vector<storage::agent_summary>& own,
                                     const std::vector<storage::other_memory>& others) {
     std::vector<agent_info> infos;
     auto next = own.begin();
     const auto add_own_before = [&](const storage::agent_id* id) {
         for (; next != own.end() && (id == nullptr || next->id <= *id); ++next)
-            infos.push_back(info_of(loaded, frame_bytes, *next));
+            infos.push_back(info_of(loaded, layout, *next));
     };
     for (const storage::other_memory& each : others) {
         add_own_before(&each.id);

@@ -6,12 +6,13 @@
 
 #include "engine/engine.hpp"
 #include "storage/agents/agent_cache_store.hpp"
+#include "storage/pool/kv_layout.hpp"
 
 namespace semantic::engine {
 
 /// `own`: what the loaded model remembers; `others`: what the others do; both in order of the
 /// agents' ids. Returns: the agents in that order, the loaded model's memory first in each.
-std::vector<agent_info> agent_infos(const model_info& loaded, std::uint64_t frame_bytes,
+std::vector<agent_info> agent_infos(const model_info& loaded, const storage::kv_layout& layout,
                                     const std::vector<storage::agent_summary>& own,
                                     const std::vector<storage::other_memory>& others);
 

@@ -28,6 +28,7 @@
 #include "storage/agents/agent_cache_store.hpp"
 #include "storage/disk/block_file.hpp"
 #include "storage/disk/record_files.hpp"
+#include "storage/disk/state_file.hpp"
 #include "storage/files/checksum.hpp"
 #include "storage/files/file.hpp"
 #include "storage/files/safetensors.hpp"
@@ -201,7 +202,7 @@ class local_engine final : public engine {
     scheduler_options options_for_scheduler(engine_options options) const;
     std::vector<agent_info> infos_of(const std::vector<storage::agent_summary>& own,
                                      const std::vector<storage::other_memory>& others) const {
-        return agent_infos(info_, pool_->layout().frame_bytes(), own, others);
+        return agent_infos(info_, pool_->layout(), own, others);
     }
     storage::result<void> check_header_bytes(storage::readable_file& file,
                                              std::uint64_t file_bytes) const;
@@ -249,7 +250,10 @@ scheduler_options local_engine::options_for_scheduler(engine_options options) co
                          config_.sampling,
                          template_.answers(),
                          template_.family(),
-                         template_.thinking_end()};
+                         template_.thinking_end(),
+                         {.grain = std::max(pool_->layout().recipe().wide_tail, 1),
+                          .per_turn = options.states_per_turn,
+                          .per_agent = options.states_per_agent}};
     out.batch.early_save_tokens = options.block_tokens;
     out.compute_threads = options.compute_threads;
     out.max_queued = options.max_queued;
@@ -322,6 +326,8 @@ pool_usage local_engine::pool() const {
     if (all_bytes > held_bytes)
         usage.frames_held_by_others = (all_bytes - held_bytes) / pool_->layout().frame_bytes();
     usage.frame_bytes = pool_->layout().frame_bytes();
+    usage.states_held = pool_->state_count();
+    usage.state_bytes = pool_->layout().state_frames() * usage.frame_bytes;
     for (const storage::agent_summary& agent : store_->list()) {
         bool hot = agent.tier == storage::memory_tier::hot;
         (hot ? usage.agents_hot : usage.agents_warm) += 1;
@@ -404,8 +410,8 @@ std::string identity_of(const storage::kv_recipe& recipe) {
 }
 
 storage::block_hash fingerprint_of(const engine_options& options, const chat_template& chat,
-                                   const transformer& model, const storage::kv_layout& layout,
-                                   const key_statistics& keys) {
+                                   const transformer& model, const model_config& config_read,
+                                   const storage::kv_layout& layout, const key_statistics& keys) {
     std::string weights = model.weights_hash().hex();
     std::string config = read_file(std::filesystem::path(options.model_directory) / "config.json");
     std::string words =
@@ -415,6 +421,9 @@ storage::block_hash fingerprint_of(const engine_options& options, const chat_tem
                          " group=" + std::to_string(layout.recipe().group_size) +
                          " block=" + std::to_string(layout.block_tokens()) +
                          " files=" + std::to_string(storage::block_format_version);
+    if (layout.has_states())
+        recipe += " " + config_read.state_identity() +
+                  " state_files=" + std::to_string(storage::state_format_version);
     const auto add = [&recipe](const char* what, std::span<const float> numbers) {
         if (numbers.empty()) return;
         storage::field_hasher sum;
@@ -568,7 +577,7 @@ storage::result<std::unique_ptr<engine>> load_engine(
 
     report("scanning caches", 0.95);
     const storage::block_hash fingerprint =
-        fingerprint_of(options, *chat, **model, (*pool)->layout(), chosen->keys);
+        fingerprint_of(options, *chat, **model, *config, (*pool)->layout(), chosen->keys);
     auto store =
         storage::agent_cache_store::open(store_options_of(options, fingerprint, **model), **pool);
     if (!store) return store.error();

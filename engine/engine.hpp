@@ -81,8 +81,12 @@ struct engine_options {
     /// How long a step may take while anybody decodes: what bounds the chunk of a prompt beside it.
     std::chrono::milliseconds decode_latency{200};
     int max_batch = 16;
-    int max_queued = 256;                // requests waiting behind the running ones
-    int max_hot_agents = 0;              // 0: as many as the pool holds
+    int max_queued = 256;    // requests waiting behind the running ones
+    int max_hot_agents = 0;  // 0: as many as the pool holds
+    // Of models with recurrent state: states that a turn adds to a memory, and that a memory keeps,
+    // those apart that many agents begin with.
+    int states_per_turn = 2;
+    int states_per_agent = 8;
     int compute_threads = 0;             // 0: all cores
     std::string kernels = "auto";        // auto, or as find_kernels()
     std::string weights = "native";      // native | q8 | q4: what matrices are quantised to at load
@@ -168,6 +172,10 @@ struct agent_info {
     std::chrono::system_clock::time_point last_used{};  // the latest
     bool is_remembered = true;            // by the loaded model; else all above is nothing
     std::vector<memory_info> memories{};  // the loaded model's first
+    // Recurrent states: the tokens before each place that the agent can go on from, ascending.
+    std::vector<int> state_places{};
+    std::uint64_t state_pool_bytes = 0;  // part of pool_bytes
+    std::uint64_t state_disk_bytes = 0;  // part of disk_bytes
 };
 
 /// What one model remembers of all of a tenant's agents.
@@ -191,6 +199,8 @@ struct memory_usage {
 struct pool_usage {
     std::uint64_t frames_total = 0;  // of a pool that others have too: if they had nothing of it
     std::uint64_t frames_held = 0;
+    std::uint64_t states_held = 0;            // recurrent ones, whose frames are counted above
+    std::uint64_t state_bytes = 0;            // of one, in whole frames; 0: the model has none
     std::uint64_t frames_held_by_others = 0;  // of other models, counted in frames of this one
     std::uint64_t frame_bytes = 0;
     std::uint64_t agents_hot = 0;

@@ -166,6 +166,69 @@ void mark_turns(const chat_template& chat, const prompt_source& source, prompt_e
                   [&](const sampled_turn& one) { return one.begin >= prompt.turn_begin; });
 }
 
+namespace {
+
+/// So many tokens before a message's text its turn's control token is looked for.
+constexpr std::size_t head_tokens_max = 64;
+
+std::size_t tokens_within(const resolved_prompt& prompt, std::size_t bytes) {
+    const auto last_end = std::ranges::upper_bound(prompt.token_ends, bytes);
+    return static_cast<std::size_t>(last_end - prompt.token_ends.begin());
+}
+
+/// The place just behind the last control token before a byte, where any text is cut alike.
+int place_before(const resolved_prompt& prompt, std::size_t byte, const tokenizer& words) {
+    const std::size_t last = tokens_within(prompt, byte);
+    for (std::size_t at = last; at > 0 && last - at < head_tokens_max; --at)
+        if (words.is_special(prompt.tokens[at - 1])) return static_cast<int>(at);
+    return static_cast<int>(last);
+}
+
+/// What a user's message begins with, as far as it is compared; empty: with no text.
+std::string_view opening_of(const message& said) {
+    constexpr std::size_t compared_bytes = 64;
+    if (said.from != role::user) return {};
+    for (const content_part& part : said.parts)
+        if (const auto* text = std::get_if<text_part>(&part))
+            return without_outer_blanks(text->text).substr(0, compared_bytes);
+    return {};
+}
+
+}  // namespace
+
+prompt_places find_places(const conversation& chat, const resolved_prompt& prompt,
+                          const tokenizer& words) {
+    prompt_places places;
+    const std::string_view text = prompt.text;
+    const auto begins = [&](const text_range& range, std::string_view opening) {
+        return text.substr(range.begin).starts_with(opening);
+    };
+    for (const message& said : chat.messages) {
+        const std::string_view opening = opening_of(said);
+        if (opening.empty()) continue;
+        const auto found = std::ranges::find_if(
+            prompt.content, [&](const text_range& range) { return begins(range, opening); });
+        if (found != prompt.content.end()) places.root = place_before(prompt, found->begin, words);
+        break;
+    }
+    std::size_t left = 2;  // of the latest messages
+    auto range = prompt.content.rbegin();
+    for (auto said = chat.messages.rbegin(); said != chat.messages.rend() && left > 0; ++said) {
+        const std::string_view opening = opening_of(*said);
+        if (opening.empty()) continue;
+        --left;
+        const auto found = std::find_if(range, prompt.content.rend(), [&](const text_range& each) {
+            return begins(each, opening);
+        });
+        if (found == prompt.content.rend()) continue;
+        places.messages.insert(places.messages.begin(), place_before(prompt, found->begin, words));
+        range = found + 1;
+    }
+    if (prompt.turn_begin < text.size())
+        places.generation = static_cast<int>(tokens_within(prompt, prompt.turn_begin));
+    return places;
+}
+
 storage::result<void> check_tokens(const tokenizer& words, int vocabulary,
                                    const resolved_prompt& prompt) {
     if (prompt.tokens.empty())

@@ -8,6 +8,7 @@
 
 #include "engine/prompt/resolved_prompt.hpp"
 #include "engine/prompt/source_search.hpp"
+#include "engine/scheduler/policy/kept_places.hpp"
 #include "engine/text/template/chat_template.hpp"
 #include "engine/text/tokenizer/tokenizer.hpp"
 #include "engine/types/generation.hpp"
@@ -21,6 +22,10 @@ void tokenise(const tokenizer& words, const prompt_source& source, resolved_prom
 /// turns before it the model wrote. `end`: of the conversation, where the prompt is one.
 void mark_turns(const chat_template& chat, const prompt_source& source, prompt_end end,
                 resolved_prompt& prompt);
+/// Where in the prompt others are likely to part from it. Wrong guesses cost a reader time and
+/// change nothing else. `chat`: what was rendered.
+prompt_places find_places(const conversation& chat, const resolved_prompt& prompt,
+                          const tokenizer& words);
 /// `vocabulary`: rows of the model's embedding. Errors: bad_value when the prompt is empty, or has
 /// a token beyond them.
 storage::result<void> check_tokens(const tokenizer& words, int vocabulary,

@@ -14,16 +14,27 @@ namespace {
 // only where that one's tokens cannot be cut as late as theirs.
 constexpr std::size_t neighbours_max = 32;
 
+// What of a match is not computed again: all of it, or, where memories keep recurrent states, what
+// lies before the last of these.
+std::size_t usable_bytes(const prompt_source& source) {
+    if (!source.state || source.state->states.empty()) return source.match.bytes;
+    const auto& states = source.state->states;
+    const std::size_t count = storage::count_kept_within(states, source.match.tokens);
+    return count == 0 ? 0 : source.state->token_ends[states[count - 1].tokens - 1];
+}
+
 // Whether no memory with so much in common can be a better source.
 bool is_settled(const prompt_source& best, std::size_t common_bytes) {
     // As much again is of use only when it is all of a memory, which may then be continued.
-    return common_bytes < best.match.bytes ||
-           (common_bytes == best.match.bytes && is_whole(best.match.kind));
+    const std::size_t usable = usable_bytes(best);
+    return common_bytes < usable || (common_bytes == usable && is_whole(best.match.kind));
 }
 
 void keep_better(prompt_source& best, prompt_source found) {
-    if (found.match.bytes > best.match.bytes ||
-        (found.match.bytes == best.match.bytes && is_whole(found.match.kind)))
+    const std::size_t now = usable_bytes(best), then = usable_bytes(found);
+    if (then > now ||
+        (then == now && (found.match.bytes > best.match.bytes ||
+                         (found.match.bytes == best.match.bytes && is_whole(found.match.kind)))))
         best = std::move(found);
 }
 

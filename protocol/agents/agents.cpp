@@ -58,19 +58,24 @@ const char* tier_of(const agent_card& agent) {
 }
 
 json::object object_of(const agent_card& agent, std::string_view model) {
-    return {{"agent_id", agent.id},
-            {"status", "active"},
-            {"cache_size_tokens", agent.tokens},
-            {"tier", tier_of(agent)},
-            {"tokens", agent.tokens},
-            {"ram_bytes", agent.ram_bytes},
-            {"shared_bytes", agent.shared_bytes},
-            {"file_size_bytes", agent.disk_bytes},
-            {"last_accessed", unix_seconds(agent.last_used)},
-            {"dirty", agent.dirty},
-            {"running", agent.running},
-            {"model_id", model},
-            {"memories", memories_of(agent)}};
+    json::object object{{"agent_id", agent.id},
+                        {"status", "active"},
+                        {"cache_size_tokens", agent.tokens},
+                        {"tier", tier_of(agent)},
+                        {"tokens", agent.tokens},
+                        {"ram_bytes", agent.ram_bytes},
+                        {"shared_bytes", agent.shared_bytes},
+                        {"file_size_bytes", agent.disk_bytes},
+                        {"last_accessed", unix_seconds(agent.last_used)},
+                        {"dirty", agent.dirty},
+                        {"running", agent.running},
+                        {"model_id", model},
+                        {"memories", memories_of(agent)}};
+    if (!agent.state_places.empty())
+        object["states"] = json::object{{"places", json::value_from(agent.state_places)},
+                                        {"ram_bytes", agent.state_ram_bytes},
+                                        {"file_size_bytes", agent.state_disk_bytes}};
+    return object;
 }
 
 double percent(std::uint64_t part, std::uint64_t whole) {

@@ -41,6 +41,10 @@ struct agent_card {
     std::uint64_t disk_bytes = 0;
     std::chrono::system_clock::time_point last_used{};
     std::vector<memory_card> memories{};  // of all models
+    // Recurrent states: the tokens before each place that the agent can go on from.
+    std::vector<int> state_places{};
+    std::uint64_t state_ram_bytes = 0;   // part of ram_bytes
+    std::uint64_t state_disk_bytes = 0;  // part of disk_bytes
 };
 
 /// What one model remembers of all of the client's agents.

@@ -411,6 +411,8 @@ engine::engine_options make_engine_options(const config& from, std::string model
     options.max_batch = from.max_batch;
     options.max_queued = from.max_queued;
     options.max_hot_agents = from.max_hot_agents;
+    options.states_per_turn = from.states_per_turn;
+    options.states_per_agent = from.states_per_agent;
     options.compute_threads = from.compute_threads;
     options.kernels = from.kernels;
     options.weights = from.weights;

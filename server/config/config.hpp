@@ -111,8 +111,10 @@ struct config {
     std::size_t disk_budget_mb = 0;     // 0: min(10 % of the file system, 64 GiB)
     std::size_t records_budget_mb = 0;  // part of it; 0: min(a quarter of it, 4 GiB)
     int max_hot_agents = 0;             // 0: as many as the pool holds
-    std::string kv_recipe = "auto";     // a recipe's name, or as the model's measurement decides
-    std::string kv_bits = "auto";  // 4, 8 or 16 for K and V alike: the older way to name a recipe
+    int states_per_turn = 2;         // of models with recurrent state: written at most, roots apart
+    int states_per_agent = 8;        // likewise: kept at most
+    std::string kv_recipe = "auto";  // a recipe's name, or as the model's measurement decides
+    std::string kv_bits = "auto";    // 4, 8 or 16 for K and V alike: the older way to name a recipe
     int kv_group_size = 64;
     int block_tokens = 256;
     std::chrono::milliseconds save_wait{1000};

@@ -419,6 +419,26 @@ const std::array options{
                   set_number<&config::max_hot_agents, 0, million>,
                   print_number<&config::max_hot_agents>},
     config_option{
+        "states-per-turn",
+        "Cache",
+        "N",
+        "recurrent states that a turn of an agent writes at most, where the model has "
+        "them, not counting the one at the end of system text and tools, which agents share",
+        {},
+        false,
+        set_number<&config::states_per_turn, 1, 64>,
+        print_number<&config::states_per_turn>},
+    config_option{
+        "states-per-agent",
+        "Cache",
+        "N",
+        "recurrent states that an agent keeps at most, not counting those that agents share: a "
+        "prompt that diverges from its memory continues from the last one before that",
+        {},
+        false,
+        set_number<&config::states_per_agent, 2, 128>,
+        print_number<&config::states_per_agent>},
+    config_option{
         "kv-bits",
         "Cache",
         "BITS",

@@ -24,6 +24,9 @@ protocol::agents::agent_card card_of(const engine::agent_info& info) {
     for (const engine::memory_info& each : info.memories)
         card.memories.push_back({each.model_id, each.fingerprint.hex(), each.is_loaded, each.hot,
                                  each.tokens, each.pool_bytes, each.disk_bytes, each.last_used});
+    card.state_places = info.state_places;
+    card.state_ram_bytes = info.state_pool_bytes;
+    card.state_disk_bytes = info.state_disk_bytes;
     return card;
 }
 

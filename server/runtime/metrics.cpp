@@ -240,7 +240,7 @@ void write_news(exposition& out, const storage::node_news_counts& counts) {
 }
 
 void write_store(exposition& out, const storage::store_probe& probe) {
-    const std::array<std::tuple<const char*, const char*, const std::atomic<std::uint64_t>*>, 16>
+    const std::array<std::tuple<const char*, const char*, const std::atomic<std::uint64_t>*>, 22>
         counters{{
             {"semantic_store_blocks_written_total", "Block files written.", &probe.blocks_written},
             {"semantic_store_blocks_read_total", "Block files read.", &probe.blocks_read},
@@ -248,6 +248,18 @@ void write_store(exposition& out, const storage::store_probe& probe) {
              &probe.bytes_written},
             {"semantic_store_read_bytes_total", "Bytes read from the cache directory.",
              &probe.bytes_read},
+            {"semantic_store_states_written_total", "Files of recurrent states written.",
+             &probe.states_written},
+            {"semantic_store_states_read_total", "Files of recurrent states read.",
+             &probe.states_read},
+            {"semantic_store_state_written_bytes_total",
+             "Part of the bytes written: recurrent states.", &probe.state_bytes_written},
+            {"semantic_store_state_read_bytes_total", "Part of the bytes read: recurrent states.",
+             &probe.state_bytes_read},
+            {"semantic_store_states_corrupt_total",
+             "Files of recurrent states that failed a check.", &probe.states_corrupt},
+            {"semantic_store_states_missing_total",
+             "Files of recurrent states that were not there.", &probe.states_missing},
             {"semantic_store_manifests_written_total", "Manifests written.",
              &probe.manifests_written},
             {"semantic_store_save_failures_total", "Saves that failed.", &probe.save_failures},
@@ -302,6 +314,8 @@ void write_pool(exposition& out, const engine::pool_usage& pool) {
     out.one("semantic_pool_bytes", "gauge", "Size of the KV pool.", bytes(pool.frames_total));
     out.one("semantic_pool_held_bytes", "gauge", "Part of the KV pool that is in use.",
             bytes(pool.frames_held));
+    out.one("semantic_pool_state_bytes", "gauge", "Part of the KV pool that recurrent states take.",
+            static_cast<double>(pool.states_held * pool.state_bytes));
     out.family("semantic_agents", "gauge", "Agents that are remembered, by tier.");
     out.sample({{"tier", "hot"}}, static_cast<double>(pool.agents_hot));
     out.sample({{"tier", "warm"}}, static_cast<double>(pool.agents_warm));

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <set>
 #include <tuple>
-#include <unordered_set>
 
 #include "storage/agents/agent_restorer.hpp"
 #include "storage/agents/agent_saver.hpp"
@@ -78,37 +77,25 @@ memory_tier tier_of(const store_parts& parts, const agent_state& state) {
     return parts.shape.all_hot(state) ? memory_tier::hot : memory_tier::warm;
 }
 
-struct frame_counts {
-    std::uint64_t held = 0;
-    std::uint64_t shared = 0;  // part of those held
-};
-
-frame_counts frames_of(const agent_state& state) {
-    frame_counts counts;
-    for (const kv_block_parts& block : state.blocks)
-        for (const kv_part part : kv_parts) {
-            if (block.at(part) == nullptr) continue;
-            const std::size_t frames = block.at(part)->frame_count();
-            counts.held += frames;
-            if (block.at(part).use_count() > 1) counts.shared += frames;
-        }
-    return counts;
-}
-
 agent_summary summary_of(const store_parts& parts, const agent_index::lock& locked,
                          const agent_id& id, const agent_record& agent) {
     const agent_state& state = *agent.state;
     const frame_counts frames = frames_of(state);
-    return {id,
-            tier_of(parts, state),
-            static_cast<int>(state.tokens.size()),
-            agent.dirty,
-            parts.index.is_held(locked, id),
-            frames.held,
-            frames.shared,
-            agent.manifest_bytes + parts.blocks.bytes_on_disk(agent.saved),
-            state.created,
-            agent.last_used};
+    agent_summary summary{id,
+                          tier_of(parts, state),
+                          static_cast<int>(state.tokens.size()),
+                          agent.dirty,
+                          parts.index.is_held(locked, id),
+                          frames.held,
+                          frames.shared,
+                          agent.manifest_bytes + parts.blocks.bytes_on_disk(agent.saved),
+                          state.created,
+                          agent.last_used};
+    for (const kept_state& each : state.states)
+        summary.state_places.push_back(static_cast<int>(each.tokens));
+    summary.states_held = frames.states;
+    summary.state_disk_bytes = parts.blocks.bytes_on_disk(agent.kept_names, kv_part::state);
+    return summary;
 }
 
 std::vector<agent_summary> summaries_of(const store_parts& parts, const tenant_id* tenant) {
@@ -340,12 +327,7 @@ tenant_usage agent_cache_store::usage(const tenant_id& tenant) const {
         model.disk_bytes += parts.blocks.bytes_on_disk(each);
         sum.disk_bytes += model.disk_bytes;
     }
-    std::unordered_set<const kv_block*> seen;
-    for (const state_ptr& state : states)
-        for (const kv_block_parts& block : state->blocks)
-            for (const kv_part part : kv_parts)
-                if (block.at(part) != nullptr && seen.insert(block.at(part).get()).second)
-                    sum.frames_held += block.at(part)->frame_count();
+    sum.frames_held = frames_of(states);
     return sum;
 }
 
@@ -390,7 +372,10 @@ std::optional<agent_cache_store::kept_files> agent_cache_store::keep_files(const
                                                                            int tokens) {
     store_parts& parts = impl_->parts;
     auto names = parts.shape.names_of(state);
+    auto kept_names = parts.shape.kept_names_of(state, names);
+    kept_names.resize(count_kept_within(state.states, as_size(tokens)));
     names.resize(parts.shape.count_for(as_size(tokens)));
+    names = concatenated(std::move(names), kept_names);
     parts.blocks.retain(names);
     kept_files kept(*impl_, std::move(names));
     for (const auto& [i, part] : parts.shape.needed_for(tokens))
@@ -418,9 +403,14 @@ std::shared_ptr<const agent_state> agent_cache_store::without_saved(
     for (std::size_t i = 0; i < names.size(); ++i)
         for (const kv_part part : kv_parts)
             if (parts.blocks.is_good(names[i], part)) unsaved[i].at(part).reset();
-    if (unsaved == state.blocks) return nullptr;
+    std::vector<kept_state> kept = state.states;
+    const auto kept_names = parts.shape.kept_names_of(state, names);
+    for (std::size_t i = 0; i < kept.size(); ++i)
+        if (parts.blocks.is_good(kept_names[i], kv_part::state)) kept[i].state.reset();
+    if (unsaved == state.blocks && kept == state.states) return nullptr;
     auto bare = std::make_shared<agent_state>(state);
     bare->blocks = std::move(unsaved);
+    bare->states = std::move(kept);
     return bare;
 }
 
@@ -487,9 +477,10 @@ result<void> agent_cache_store::fork(const agent_id& from, const agent_id& to, b
                 add_session(note ? note.mapped() : std::string(), from.str());
         agent_record agent = new_record(std::move(state));
         agent.names = source->names;
+        agent.kept_names = source->kept_names;
         // Files that the source alone needs must not go before the first save.
-        agent.attempted = agent.names;
-        impl_->parts.blocks.retain(agent.names);
+        agent.attempted = concatenated(agent.names, agent.kept_names);
+        impl_->parts.blocks.retain(agent.attempted);
         index.add(locked, std::move(agent));
     }
     auto saved = save(to);
@@ -515,11 +506,9 @@ result<std::uint64_t> agent_cache_store::export_agent(const agent_id& id, const 
     const pin held = hold(id);
     const auto state = find(id);
     if (state == nullptr) return no_memory(impl_->parts, agent_index::lock(impl_->parts.index), id);
-    auto whole = impl_->restorer.restore_whole(*state);
+    const auto whole = impl_->restorer.restore_whole(*state);
     if (!whole) return whole.error();
-    agent_state shown = *state;
-    shown.blocks = std::move(whole->blocks);
-    return write_agent_file(shown, impl_->parts.options.fingerprint, impl_->parts.shape.layout(),
+    return write_agent_file(*whole, impl_->parts.options.fingerprint, impl_->parts.shape.layout(),
                             sink);
 }
 
@@ -530,20 +519,21 @@ result<int> agent_cache_store::import_agent(const agent_id& id, readable_file& f
     const auto count = check_agent_file(file, parts.options.fingerprint, layout);
     if (!count) return count.error();
     impl_->room.free_frames_for(
-        id, parts.shape.count_for(as_size(*count)) * as_size(layout.layer_count()) +
-                layout.wide_frames());
+        id, parts.shape.count_for(as_size(count->tokens)) * as_size(layout.layer_count()) +
+                layout.wide_frames() + count->states * layout.state_frames());
     auto state = read_agent_file(file, id, parts.options.fingerprint, parts.pool);
     if (!state) return state.error();
     if (auto ok = check(*state); !ok) return ok.error();
-    for (const char* own : {sessions_note, model_note, model_name_note, private_note})
+    for (const char* own : {sessions_note, model_note, model_name_note, private_note, states_note})
         state->notes.erase(own);
-    if (state->notes.size() + own_notes > manifest_notes_max)
+    const std::size_t added = own_notes + (state->states.empty() ? 0 : 1);
+    if (state->notes.size() + added > manifest_notes_max)
         return failure{errc::corrupt, "it has too many notes"};
     // Whose KV it is cannot be told from it: nobody else may ever run on these blocks.
     const std::string salt = random_bytes(state->private_salt.bytes.size());
     std::ranges::copy(salt, state->private_salt.bytes.begin());
     put(std::move(*state));
-    return *count;
+    return count->tokens;
 }
 
 // --- making room ---

@@ -81,6 +81,10 @@ struct agent_summary {
     std::uint64_t disk_bytes;     // of its files, those that it shares included
     std::chrono::system_clock::time_point created;
     std::chrono::system_clock::time_point last_used;
+    // Recurrent states: places that a sequence can go on from.
+    std::vector<int> state_places{};     // tokens before each, ascending
+    std::uint64_t states_held = 0;       // of them, in the pool; their frames are counted above
+    std::uint64_t state_disk_bytes = 0;  // part of disk_bytes
 };
 
 /// What a model other than the store's remembers of an agent.
@@ -120,6 +124,8 @@ struct restored_prefix {
     shortfall why = shortfall::none;
     std::string detail;  // names the file and the fault when why is not none
     std::uint64_t bytes_read = 0;
+    /// Behind `tokens` tokens, where the layout has states and tokens > 0; else null.
+    recurrent_ptr state{};
     /// Null where all of it is there.
     std::shared_ptr<prefix_arrival> arrival{};
 };
@@ -139,6 +145,8 @@ struct save_report {
     std::uint64_t bytes_written = 0;
     std::uint64_t manifest_bytes = 0;  // part of bytes_written
     int blocks_written = 0;            // block files, siblings counted
+    std::uint64_t state_bytes = 0;     // part of bytes_written, of recurrent states
+    int states_written = 0;
 };
 
 enum class save_extent {
@@ -251,7 +259,9 @@ class agent_cache_store {
     /// into the pool: every block's full layers and what the window reaches of the sliding ones.
     /// Hot blocks are shared, the others are read, checked (checksum, fingerprint, token ids) and
     /// published, so that the agent becomes hot. Where something is missing or wrong, the prefix
-    /// ends at the last block boundary before it that has all it needs. `state` may be an earlier
+    /// ends at the last block boundary before it that has all it needs. Where the layout has
+    /// recurrent states it ends at the last place, within that, whose state is there and right;
+    /// `why` is none where that is the last one that is kept. `state` may be an earlier
     /// one that the agent has gone on from. Makes room by evicting
     /// clean agents as make_room() does, `state.id` last. The files are read side by side, layer
     /// after layer. `begun` is called at most once, where something is read, nothing is known to be

@@ -17,17 +17,26 @@ using std::chrono::system_clock;
 constexpr std::size_t absent_max = 65536;
 
 bool frees_frames(const agent_state& state) {
-    return std::ranges::any_of(state.blocks, [](const kv_block_parts& block) {
+    const auto is_last = [](const kv_block_parts& block) {
         return block.full.use_count() == 1 || block.sliding.use_count() == 1;
-    });
+    };
+    return std::ranges::any_of(state.blocks, is_last) ||
+           std::ranges::any_of(state.states,
+                               [](const kept_state& each) { return each.state.use_count() == 1; });
 }
 
-/// Returns: the former state, null when these are its blocks already.
-state_ptr replace_blocks(agent_record& agent, std::vector<kv_block_parts> blocks) {
-    if (blocks == agent.state->blocks) return nullptr;
+/// Returns: the former state, null when these are its blocks and recurrent states already.
+state_ptr replace_blocks(agent_record& agent, std::vector<kv_block_parts> blocks,
+                         std::vector<kept_state> states) {
+    if (blocks == agent.state->blocks && states == agent.state->states) return nullptr;
     auto state = std::make_shared<agent_state>(*agent.state);
     state->blocks = std::move(blocks);
+    state->states = std::move(states);
     return std::exchange(agent.state, std::move(state));
+}
+
+state_ptr replace_blocks(agent_record& agent, std::vector<kv_block_parts> blocks) {
+    return replace_blocks(agent, std::move(blocks), agent.state->states);
 }
 
 }  // namespace
@@ -142,6 +151,16 @@ agent_index::outdated agent_index::publish(const lock& locked, agent_state state
         }
         add_unsaved_sliding(at, state.blocks[i]);
     }
+    for (kept_state& each : state.states) {
+        const auto at = shape_.kept_place(state, names, each.tokens);
+        if (each.state == nullptr) {
+            each.state = find_kept(locked, at);
+            continue;
+        }
+        auto kept = adopt_kept(locked, at, each.state);
+        out.duplicate_states.push_back(std::exchange(each.state, std::move(kept)));
+    }
+    agent.kept_names = shape_.kept_names_of(state, names);
     agent.last_used = state.last_used;
     if (agent.state) by_text_.remove(&agent.state);
     index_messages(id, agent.state.get(), &state);
@@ -188,14 +207,22 @@ state_ptr agent_index::add_missing_blocks(const lock& locked, agent_record& agen
                 blocks[i].at(part) = adopt(locked, at, block);
         }
     }
-    state_ptr former = replace_blocks(agent, std::move(blocks));
+    std::vector<kept_state> states = agent.state->states;
+    for (std::size_t i = 0; i < states.size(); ++i)
+        for (const kept_state& each : from.states)
+            if (states[i].state == nullptr && each.tokens == states[i].tokens &&
+                !files_.is_saved(agent.kept_names[i], kv_part::state) &&
+                shape_.kept_place(from, names, each.tokens).name == agent.kept_names[i])
+                states[i].state = each.state;
+    state_ptr former = replace_blocks(agent, std::move(blocks), std::move(states));
     if (former) agent.mark_dirty();
     return former;
 }
 
 state_ptr agent_index::add_restored(const lock&, const agent_state& from,
                                     const std::vector<block_hash>& names,
-                                    const std::vector<kv_block_parts>& restored) {
+                                    const std::vector<kv_block_parts>& restored, std::size_t tokens,
+                                    const recurrent_ptr& kept) {
     const auto found = agents_.find(from.id);
     if (found == agents_.end()) return nullptr;
     agent_record& agent = found->second;
@@ -209,11 +236,21 @@ state_ptr agent_index::add_restored(const lock&, const agent_state& from,
         if (i >= sliding_from && blocks[i].sliding == nullptr)
             blocks[i].sliding = restored[i].sliding;
     }
-    return replace_blocks(agent, std::move(blocks));
+    std::vector<kept_state> states = agent.state->states;
+    if (kept != nullptr)
+        for (std::size_t i = 0; i < states.size(); ++i)
+            if (states[i].tokens == tokens && states[i].state == nullptr &&
+                shape_.kept_place(from, names, tokens).name == agent.kept_names[i])
+                states[i].state = kept;
+    return replace_blocks(agent, std::move(blocks), std::move(states));
 }
 
+/// KV that no recurrent state reaches is of no use, nor is a state without KV: they go together.
 state_ptr agent_index::drop_blocks(const lock&, agent_record& agent) {
-    return replace_blocks(agent, std::vector<kv_block_parts>(agent.state->blocks.size()));
+    std::vector<kept_state> states = agent.state->states;
+    for (kept_state& each : states) each.state.reset();
+    return replace_blocks(agent, std::vector<kv_block_parts>(agent.state->blocks.size()),
+                          std::move(states));
 }
 
 state_ptr agent_index::drop_passed(const lock&, agent_record& agent, which_passed which) {
@@ -251,10 +288,17 @@ bool agent_index::has(const agent_record& agent, std::size_t index, const block_
 }
 
 void agent_index::mark_damaged(const lock&, const block_hash& name, kv_part part) {
-    for (auto& [id, agent] : agents_)
+    for (auto& [id, agent] : agents_) {
+        if (part == kv_part::state) {
+            for (std::size_t i = 0; i < agent.kept_names.size(); ++i)
+                if (agent.kept_names[i] == name && agent.state->states[i].state != nullptr)
+                    agent.mark_dirty();
+            continue;
+        }
         for (std::size_t i = 0; i < agent.names.size(); ++i)
             if (agent.names[i] == name && agent.state->blocks[i].at(part) != nullptr)
                 agent.mark_dirty();
+    }
 }
 
 // --- eviction ---
@@ -456,6 +500,7 @@ foreign_manifest agent_index::reconcile(const lock& locked, const std::set<std::
             left.bytes += std::exchange(agent.manifest_bytes, 0);
             agent.attempted.insert(agent.attempted.end(), agent.saved.begin(), agent.saved.end());
             agent.saved.clear();
+            agent.saved_blocks = 0;
         }
         if (agent.dirty || !can_be_written_again(agent, gone.contains(path))) continue;
         agent.mark_dirty();
@@ -482,6 +527,9 @@ bool agent_index::can_be_written_again(const agent_record& agent, bool lacks_man
             if (!is_hot && part == kv_part::full) return false;
             lost = lost || is_hot;
         }
+    for (std::size_t i = 0; i < agent.kept_names.size(); ++i)
+        lost = lost || (agent.state->states[i].state != nullptr && !agent.state->states[i].waits &&
+                        !files_.is_known(agent.kept_names[i], kv_part::state));
     return lost;
 }
 

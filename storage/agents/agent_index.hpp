@@ -52,13 +52,16 @@ struct manifest_journal {
 
 /// What the index knows of one agent.
 struct agent_record {
-    state_ptr state;                // the newest
-    std::vector<block_hash> names;  // of the newest state's blocks
-    std::uint64_t version = 0;      // rises whenever the agent becomes dirty
+    state_ptr state;                     // the newest
+    std::vector<block_hash> names;       // of the newest state's blocks
+    std::vector<block_hash> kept_names;  // of the recurrent states that it keeps
+    std::uint64_t version = 0;           // rises whenever the agent becomes dirty
     bool dirty = false;
     bool save_failed = false;  // the last save, of a state that is still dirty
     std::chrono::system_clock::time_point last_used{};
-    std::vector<block_hash> saved;  // retained for the manifest on disk
+    // Retained for the manifest on disk: the names of blocks, then those of recurrent states.
+    std::vector<block_hash> saved;
+    std::size_t saved_blocks = 0;  // of them, those of blocks
     // Retained for manifests whose write failed, perhaps too late to be undone, and for states that
     // no manifest speaks of yet.
     std::vector<block_hash> attempted;
@@ -144,6 +147,7 @@ class agent_index {
     struct outdated {
         state_ptr former, with_passed;
         std::vector<block_ptr> duplicates;
+        std::vector<recurrent_ptr> duplicate_states;
     };
     /// Makes `state` the newest of its agent, which need not exist, dirty, and shares its blocks.
     /// Requires: `names` are its blocks'.
@@ -152,11 +156,13 @@ class agent_index {
     /// it is dirty then. Returns: the former state, or null when there are none.
     state_ptr add_missing_blocks(const lock&, agent_record& agent, const agent_state& from,
                                  const std::vector<block_hash>& names);
-    /// Makes blocks that were restored of `from` part of its agent's newest state, where that has
-    /// the same ones. Returns: the former state, or null.
+    /// Makes blocks that were restored of `from`, and the recurrent state behind the first `tokens`
+    /// tokens, part of its agent's newest state, where that has the same ones. Returns: the former
+    /// state, or null.
     state_ptr add_restored(const lock&, const agent_state& from,
                            const std::vector<block_hash>& names,
-                           const std::vector<kv_block_parts>& restored);
+                           const std::vector<kv_block_parts>& restored, std::size_t tokens = 0,
+                           const recurrent_ptr& kept = {});
     /// Takes all of a clean agent's blocks out. Returns: the former state, null when it had none.
     state_ptr drop_blocks(const lock&, agent_record& agent);
     enum class which_passed { saved, all };
@@ -170,6 +176,14 @@ class agent_index {
     /// Returns: a part of a state's block from the pool, or null.
     block_ptr find_block(const lock&, const agent_state& state, const block_part& wanted,
                          const block_place& at) const;
+    /// Returns: the recurrent state of this place from the pool, or null.
+    recurrent_ptr find_kept(const lock&, const block_place& at) const {
+        return blocks_.find_state(at.name, at.identity);
+    }
+    /// Returns: the same state where it is known already, else `state`, known from now on.
+    recurrent_ptr adopt_kept(const lock&, const block_place& at, recurrent_ptr state) {
+        return blocks_.adopt_state(at.name, at.identity, std::move(state));
+    }
     /// Says that the block's file is damaged: agents that have the part in the pool are dirty.
     void mark_damaged(const lock&, const block_hash& name, kv_part part);
 

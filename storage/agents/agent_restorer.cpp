@@ -64,11 +64,20 @@ std::optional<restored_prefix> agent_restorer::restore_hot(const agent_state& st
     ASSERT(tokens >= 0 && as_size(tokens) <= state.tokens.size());
     restored_prefix restored;
     restored.tokens = tokens;
-    restored.blocks.resize(parts_.shape.count_for(as_size(tokens)));
-    for (const auto& [i, part] : parts_.shape.needed_for(tokens)) {
+    if (parts_.shape.layout().has_states()) {
+        std::size_t i = count_kept_within(state.states, as_size(tokens));
+        while (i > 0 && !may_resume_at(state, state.states[i - 1].tokens)) --i;
+        // Whether the rows of its group are there shows when its blocks are: that is for restore().
+        if (i > 0 && state.states[i - 1].state == nullptr) return std::nullopt;
+        restored.tokens = i > 0 ? static_cast<int>(state.states[i - 1].tokens) : 0;
+        restored.state = i > 0 ? state.states[i - 1].state : nullptr;
+    }
+    restored.blocks.resize(parts_.shape.count_for(as_size(restored.tokens)));
+    for (const auto& [i, part] : parts_.shape.needed_for(restored.tokens)) {
         if (state.blocks[i].at(part) == nullptr) return std::nullopt;
         restored.blocks[i].at(part) = state.blocks[i].at(part);
     }
+    if (parts_.shape.layout().has_states() && !has_group_rows(restored)) return std::nullopt;
     const agent_index::lock locked(parts_.index);
     if (agent_record* agent = parts_.index.find(locked, state.id))
         agent->last_used = std::chrono::system_clock::now();
@@ -96,10 +105,22 @@ result<restored_prefix> agent_restorer::restore(const agent_state& wanted, int t
     work.was_read.resize(count);
     bool is_first = true;
     for (bool whole = false; !whole; is_first = false) {
+        if (parts_.shape.layout().has_states()) {
+            auto kept = bring_kept(work, wanted.states);
+            if (!kept) return kept.error();
+            work.found.tokens = kept->tokens;
+            work.found.state = std::move(kept->state);
+            work.found.blocks.resize(parts_.shape.count_for(as_size(kept->tokens)));
+        }
         const auto lost = bring(work, parts_.shape.needed_for(work.found.tokens),
                                 is_first ? begun : prefix_begun());
         if (!lost) return lost.error();
         whole = !*lost;
+        if (whole && parts_.shape.layout().has_states() && !has_group_rows(work.found)) {
+            --work.found.tokens;  // from the place before
+            whole = false;
+            continue;
+        }
         if (whole) continue;
         // The prefix ends before what is lost, and another window is needed there.
         work.found.blocks.resize(**lost);
@@ -109,7 +130,8 @@ result<restored_prefix> agent_restorer::restore(const agent_state& wanted, int t
     {
         state_ptr former;  // ends behind the lock
         const agent_index::lock locked(parts_.index);
-        former = parts_.index.add_restored(locked, state, work.names, work.found.blocks);
+        former = parts_.index.add_restored(locked, state, work.names, work.found.blocks,
+                                           as_size(work.found.tokens), work.found.state);
     }
     if (work.found.bytes_read > 0) {
         const auto took = std::chrono::steady_clock::now() - start;
@@ -120,21 +142,98 @@ result<restored_prefix> agent_restorer::restore(const agent_state& wanted, int t
     return std::move(work.found);
 }
 
-result<restored_prefix> agent_restorer::restore_whole(const agent_state& state) {
+result<agent_state> agent_restorer::restore_whole(const agent_state& state) {
     const int count = static_cast<int>(state.tokens.size());
-    auto whole = restore(state, count, {});
-    if (!whole) return whole.error();
-    if (whole->tokens != count) return failure{errc_of(whole->why), whole->detail};
-    if (!parts_.shape.layout().slides()) return whole;
-    // Not only those of the window at the end.
-    restoration work{state, parts_.shape.names_of(state), std::move(*whole)};
+    auto resumable = restore(state, count, {});
+    if (!resumable) return resumable.error();
+    const kv_layout& layout = parts_.shape.layout();
+    // Where there are recurrent states the memory may go on behind the last of them.
+    if (resumable->tokens != count && !layout.has_states())
+        return failure{errc_of(resumable->why), resumable->detail};
+    restoration work{state, parts_.shape.names_of(state)};
+    work.found.tokens = count;
+    work.found.blocks = std::move(resumable->blocks);
+    work.found.blocks.resize(state.blocks.size());
     work.was_read.resize(work.found.blocks.size());
-    std::vector<block_part> all;
-    for (std::size_t i = 0; i < work.found.blocks.size(); ++i) all.push_back({i, kv_part::sliding});
+    std::vector<block_part> all;  // not only what the window at the end reaches
+    for (const kv_part part : kv_parts)
+        for (std::size_t i = 0; i < work.found.blocks.size(); ++i)
+            if (part == kv_part::full || layout.slides()) all.push_back({i, part});
     const auto lost = bring(work, all, {});
     if (!lost) return lost.error();
     if (*lost) return failure{errc_of(work.found.why), work.found.detail};
-    return std::move(work.found);
+    agent_state whole = state;
+    whole.blocks = std::move(work.found.blocks);
+    whole.states.clear();
+    for (const kept_state& each : state.states) {
+        std::uint64_t bytes_read = 0;
+        auto found = bring_kept(work, each, bytes_read);
+        const bool is_last = each.tokens == state.states.back().tokens;
+        if (!found && (is_last || found.error().code == errc::pool_exhausted)) return found.error();
+        if (found) whole.states.push_back({each.tokens, each.is_root, false, std::move(*found)});
+    }
+    return whole;
+}
+
+/// Whether a sequence that has the recurrent state there has all else that it needs: blocks keep
+/// the f16 rows of their last group only.
+bool agent_restorer::may_resume_at(const agent_state& state, std::size_t tokens) const {
+    const auto place = static_cast<int>(tokens);
+    return parts_.shape.layout().group_start(place) == place || tokens == state.tokens.size();
+}
+
+bool agent_restorer::has_group_rows(const restored_prefix& restored) const {
+    const kv_layout& layout = parts_.shape.layout();
+    if (layout.group_start(restored.tokens) == restored.tokens) return true;
+    const int in_block = restored.tokens % layout.block_tokens();
+    return std::ranges::all_of(kv_parts, [&](kv_part part) {
+        if (layout.layers(part).empty()) return true;
+        const block_ptr& block = restored.blocks.back().at(part);
+        return block->wide() != nullptr && block->wide_end() >= in_block &&
+               layout.group_start(block->wide_end()) == layout.group_start(in_block);
+    });
+}
+
+/// Blocks. Returns: the last place within `work.found` whose recurrent state is there; where others
+/// were lost `work.found` says why. Errors: pool_exhausted.
+result<agent_restorer::kept_choice> agent_restorer::bring_kept(restoration& work,
+                                                               std::span<const kept_state> kept) {
+    for (std::size_t i = count_kept_within(kept, as_size(work.found.tokens)); i-- > 0;) {
+        if (!may_resume_at(work.state, kept[i].tokens)) continue;
+        auto found = bring_kept(work, kept[i], work.found.bytes_read);
+        if (found) return kept_choice{static_cast<int>(kept[i].tokens), std::move(*found)};
+        const failure& why = found.error();
+        if (why.code == errc::pool_exhausted) return why;
+        work.found.why = shortfall_of(why.code);
+        work.found.detail = why.what;
+    }
+    return kept_choice{};
+}
+
+/// Blocks. Errors: pool_exhausted, and those of read_state_file().
+result<recurrent_ptr> agent_restorer::bring_kept(const restoration& work, const kept_state& each,
+                                                 std::uint64_t& bytes_read) {
+    if (each.state != nullptr) return each.state;
+    const block_place at = parts_.shape.kept_place(work.state, work.names, each.tokens);
+    if (auto hot = parts_.index.find_kept(agent_index::lock(parts_.index), at)) return hot;
+    const std::size_t frames = parts_.shape.layout().state_frames();
+    const std::string path = parts_.full_path(block_path(at.name, kv_part::state));
+    room_.free_frames_for(work.state.id, frames);
+    auto read = read_state_file(parts_.files, path, at.identity, parts_.pool);
+    // Somebody else may have taken the room.
+    while (!read && read.error().code == errc::pool_exhausted &&
+           room_.free_frames_for(work.state.id, frames))
+        read = read_state_file(parts_.files, path, at.identity, parts_.pool);
+    if (!read) {
+        if (read.error().code != errc::pool_exhausted)
+            count_damage(at.name, kv_part::state, read.error().code);
+        return read.error();
+    }
+    ++parts_.probe.states_read;
+    parts_.probe.state_bytes_read += read->bytes;
+    parts_.probe.bytes_read += read->bytes;
+    bytes_read += read->bytes;
+    return parts_.index.adopt_kept(agent_index::lock(parts_.index), at, std::move(read->state));
 }
 
 block_ptr agent_restorer::find_hot(const restoration& work, const block_part& part) const {
@@ -278,10 +377,11 @@ result<block_file_reader> agent_restorer::open_file(const restoration& work, con
 }
 
 void agent_restorer::count_damage(const block_hash& name, kv_part part, errc code) {
+    const bool is_state = part == kv_part::state;
     if (code == errc::not_found)
-        ++parts_.probe.blocks_missing;
+        ++(is_state ? parts_.probe.states_missing : parts_.probe.blocks_missing);
     else
-        ++parts_.probe.blocks_corrupt;
+        ++(is_state ? parts_.probe.states_corrupt : parts_.probe.blocks_corrupt);
     parts_.blocks.distrust(name, part);
     // Whoever still has the block in the pool writes the file again.
     parts_.index.mark_damaged(agent_index::lock(parts_.index), name, part);

@@ -23,9 +23,10 @@ class agent_restorer {
     /// Blocks. As agent_cache_store::restore().
     result<restored_prefix> restore(const agent_state& wanted, int tokens,
                                     const prefix_begun& begun);
-    /// Blocks. The same for all tokens of `state`, with every block's sliding layers. Errors: as
-    /// restore(), and what is lost on disk: corrupt, incompatible, not_found.
-    result<restored_prefix> restore_whole(const agent_state& state);
+    /// Blocks. Returns: `state` with all of its blocks in the pool, every block's sliding layers
+    /// too, and with its recurrent states, as far as they can be read but for the last one. Errors:
+    /// as restore(), and what is lost on disk: corrupt, incompatible, not_found.
+    result<agent_state> restore_whole(const agent_state& state);
     /// As agent_cache_store::restore_hot().
     std::optional<restored_prefix> restore_hot(const agent_state& state, int tokens);
 
@@ -41,6 +42,16 @@ class agent_restorer {
     using frames_taken =
         std::function<void(const std::vector<block_ptr>&, std::shared_ptr<prefix_arrival>)>;
 
+    /// Where a sequence may go on from, and with what.
+    struct kept_choice {
+        int tokens = 0;  // 0: nowhere
+        recurrent_ptr state{};
+    };
+    result<kept_choice> bring_kept(restoration& work, std::span<const kept_state> kept);
+    result<recurrent_ptr> bring_kept(const restoration& work, const kept_state& each,
+                                     std::uint64_t& bytes_read);
+    bool may_resume_at(const agent_state& state, std::size_t tokens) const;
+    bool has_group_rows(const restored_prefix& restored) const;
     result<std::optional<std::size_t>> bring(restoration& work,
                                              const std::vector<block_part>& needed,
                                              const prefix_begun& begun);

@@ -31,7 +31,8 @@ result<save_report> agent_saver::save_once(const agent_id& id, const std::string
     if (auto ok = directory_.check(id, path); !ok) return ok.error();
     snapshot what = take_snapshot(id, extent);
     if (what.state == nullptr) return save_report{};
-    parts_.blocks.retain(what.names);
+    std::vector<block_hash> all_names = concatenated(what.names, what.kept_names);
+    parts_.blocks.retain(all_names);
     const auto start = std::chrono::steady_clock::now();
     auto plan = plan_manifest(what);
     auto report = plan ? write_out(path, what, *plan, left) : result<save_report>(plan.error());
@@ -51,11 +52,12 @@ result<save_report> agent_saver::save_once(const agent_id& id, const std::string
         with_passed = parts_.index.drop_passed(locked, agent, agent_index::which_passed::saved);
         if (!report) {
             // What the manifest needs stays: the file may have been written all the same.
-            agent.attempted = concatenated(std::move(agent.attempted), what.names);
+            agent.attempted = concatenated(std::move(agent.attempted), all_names);
             return report;
         }
         foreign_manifest replaced = parts_.index.take_foreign(locked, path);
-        dropped = concatenated(std::exchange(agent.saved, std::move(what.names)), replaced.names);
+        dropped = concatenated(std::exchange(agent.saved, std::move(all_names)), replaced.names);
+        agent.saved_blocks = what.names.size();
         parts_.quota.remove(replaced.bytes);
         if (!plan->append) parts_.quota.remove(agent.manifest_bytes);
         agent.manifest_bytes = plan->file_bytes;
@@ -77,14 +79,29 @@ agent_saver::snapshot agent_saver::take_snapshot(const agent_id& id, save_extent
     if (agent == nullptr || !agent->dirty) return {};
     snapshot what{agent->state,
                   agent->names,
+                  {},
+                  {},
                   agent->version,
                   agent->manifest_bytes,
                   parts_.index.reconciliations(locked),
                   {}};
     if (extent == save_extent::full_blocks) what.state = without_tail(*agent, what.names);
+    if (what.state) choose_kept(*agent, what);
     // Whatever goes wrong from here on, the file may then end with anything.
     if (what.state) what.before = std::exchange(agent->appendable, std::nullopt);
     return what;
+}
+
+/// A state that is neither in the pool nor on disk is lost, and one that waits is not written yet.
+void agent_saver::choose_kept(const agent_record& agent, snapshot& saved) const {
+    for (std::size_t i = 0; i < agent.kept_names.size(); ++i) {
+        const kept_state& each = agent.state->states[i];
+        if (each.tokens > saved.state->tokens.size()) break;
+        const bool is_there = parts_.blocks.is_good(agent.kept_names[i], kv_part::state);
+        if (!is_there && (each.waits || each.state == nullptr)) continue;
+        saved.kept.push_back(each);
+        saved.kept_names.push_back(agent.kept_names[i]);
+    }
 }
 
 /// Returns: the state as far as its blocks are full, `names` cut accordingly; null when that is not
@@ -94,12 +111,14 @@ state_ptr agent_saver::without_tail(const agent_record& agent,
     const std::size_t per_block = parts_.shape.block_tokens();
     const std::size_t full = agent.state->tokens.size() / per_block;
     names.resize(full);
-    if (full == 0 || agent.saved.size() > full || agent.saved == names) return nullptr;
+    const std::span saved(agent.saved.data(), agent.saved_blocks);
+    if (full == 0 || saved.size() > full || std::ranges::equal(saved, names)) return nullptr;
     auto shorter = std::make_shared<agent_state>(*agent.state);
     shorter->tokens.resize(full * per_block);
     shorter->token_ends.resize(shorter->tokens.size());
     shorter->text.resize(shorter->token_ends.back());
     shorter->blocks.resize(full);
+    shorter->states.resize(count_kept_within(shorter->states, shorter->tokens.size()));
     std::erase_if(shorter->messages,
                   [&](const message_end& each) { return each.tokens > shorter->tokens.size(); });
     return shorter;
@@ -145,6 +164,8 @@ result<agent_saver::manifest_plan> agent_saver::plan_manifest(const snapshot& wh
     agent.notes.erase(private_note);
     if (state.is_private()) agent.notes[private_note] = parts_.shape.salt_of(state);
     agent.messages = state.messages;
+    for (std::size_t i = 0; i < what.kept.size(); ++i)
+        agent.states.push_back({what.kept[i].tokens, what.kept[i].is_root, what.kept_names[i]});
     manifest_plan plan;
     plan.next.marks = marks_of(state, what.names);
     plan.next.messages = state.messages;
@@ -196,6 +217,16 @@ evictor::unmet_write agent_saver::size_of_write(const snapshot& what,
             size.largest_file = std::max(size.largest_file, bytes);
             size.files += 2;
         }
+    for (std::size_t i = 0; i < what.kept.size(); ++i) {
+        if (what.kept[i].state == nullptr ||
+            parts_.blocks.is_good(what.kept_names[i], kv_part::state))
+            continue;
+        const std::uint64_t bytes =
+            state_file_bytes_max(parts_.shape.block_tokens(), parts_.shape.layout().state_bytes());
+        size.bytes += bytes;
+        size.largest_file = std::max(size.largest_file, bytes);
+        size.files += 2;
+    }
     if (const auto space = parts_.files.space(parts_.options.directory))
         size.quota_refusals = space->quota_refusals;
     return size;
@@ -228,7 +259,9 @@ result<void> agent_saver::write_files(const std::string& relative, const snapsho
                                       const manifest_plan& plan, disk_quota::promise& room,
                                       save_report& report) {
     if (auto ok = write_blocks(what, room, report); !ok) return ok;
-    if (auto ok = parts_.blocks.make_lasting(what.names); !ok) return ok;
+    if (auto ok = write_kept(what, room, report); !ok) return ok;
+    if (auto ok = parts_.blocks.make_lasting(concatenated(what.names, what.kept_names)); !ok)
+        return ok;
     const std::string path = parts_.full_path(relative);
     const auto ok = plan.append ? append_manifest(parts_.files, path, plan.bytes)
                                 : replace_file(parts_.files, path, plan.bytes);
@@ -266,6 +299,22 @@ result<void> agent_saver::write_blocks(const snapshot& what, disk_quota::promise
     }
     tell();
     if (lost) return *lost;
+    return {};
+}
+
+result<void> agent_saver::write_kept(const snapshot& saved, disk_quota::promise& promised,
+                                     save_report& report) {
+    for (std::size_t i = 0; i < saved.kept.size(); ++i) {
+        if (saved.kept[i].state == nullptr) continue;
+        const block_place at =
+            parts_.shape.kept_place(*saved.state, saved.names, saved.kept[i].tokens);
+        const auto written = parts_.blocks.ensure_state(at.name, at.identity, *saved.kept[i].state);
+        if (!written) return written.error();
+        promised.spend(*written);
+        report.bytes_written += *written;
+        report.state_bytes += *written;
+        report.states_written += *written == 0 ? 0 : 1;
+    }
     return {};
 }
 

@@ -27,6 +27,9 @@ class agent_saver {
     struct snapshot {
         state_ptr state;  // null when there is nothing to save
         std::vector<block_hash> names;
+        // Of the recurrent states that it keeps, those that are saved, or are on disk already.
+        std::vector<kept_state> kept{};
+        std::vector<block_hash> kept_names{};
         std::uint64_t version = 0;
         std::uint64_t file_bytes = 0;  // of the manifest on disk
         std::uint64_t reconciliations = 0;
@@ -53,6 +56,9 @@ class agent_saver {
                              const manifest_plan& plan, disk_quota::promise& room,
                              save_report& report);
     result<void> write_blocks(const snapshot& what, disk_quota::promise& room, save_report& report);
+    result<void> write_kept(const snapshot& saved, disk_quota::promise& promised,
+                            save_report& report);
+    void choose_kept(const agent_record& agent, snapshot& saved) const;
 
     store_parts& parts_;
     evictor& room_;

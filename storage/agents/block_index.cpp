@@ -21,23 +21,42 @@ block_ptr block_index::find(const block_hash& name, const block_identity& identi
     return found->second.parts[index_of(part)].lock();
 }
 
+/// Returns: the block's, made where there is none.
+block_index::entry& block_index::entry_of(const block_hash& name, const block_identity& identity) {
+    auto found = blocks_.find(name);
+    if (found != blocks_.end() && found->second.is(identity)) return found->second;
+    if (blocks_.size() >= purge_at_) {
+        std::erase_if(blocks_, [](const auto& each) {
+            return each.second.parts[0].expired() && each.second.parts[1].expired() &&
+                   each.second.state.expired();
+        });
+        purge_at_ = std::max<std::size_t>(1024, blocks_.size() * 2);
+    }
+    entry known{{}, {}, identity.parent, {identity.tokens.begin(), identity.tokens.end()}};
+    return blocks_.insert_or_assign(name, std::move(known)).first->second;
+}
+
 block_ptr block_index::adopt(const block_hash& name, const block_identity& identity,
                              block_ptr block) {
-    auto found = blocks_.find(name);
-    if (found == blocks_.end() || !found->second.is(identity)) {
-        if (blocks_.size() >= purge_at_) {
-            std::erase_if(blocks_, [](const auto& each) {
-                return each.second.parts[0].expired() && each.second.parts[1].expired();
-            });
-            purge_at_ = std::max<std::size_t>(1024, blocks_.size() * 2);
-        }
-        entry known{{}, identity.parent, {identity.tokens.begin(), identity.tokens.end()}};
-        found = blocks_.insert_or_assign(name, std::move(known)).first;
-    }
-    auto& part = found->second.parts[index_of(block->part())];
+    auto& part = entry_of(name, identity).parts[index_of(block->part())];
     if (auto there = part.lock()) return there;
     part = block;
     return block;
+}
+
+recurrent_ptr block_index::find_state(const block_hash& name,
+                                      const block_identity& identity) const {
+    const auto found = blocks_.find(name);
+    if (found == blocks_.end() || !found->second.is(identity)) return nullptr;
+    return found->second.state.lock();
+}
+
+recurrent_ptr block_index::adopt_state(const block_hash& name, const block_identity& identity,
+                                       recurrent_ptr state) {
+    auto& known = entry_of(name, identity).state;
+    if (auto there = known.lock()) return there;
+    known = state;
+    return state;
 }
 
 }  // namespace semantic::storage

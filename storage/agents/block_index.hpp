@@ -1,6 +1,7 @@
 #pragma once
-// The full blocks that agents have in the pool, by name, so that whoever computes or reads one
-// again shares it. Owner: agent_index. Thread: not safe; the index's lock guards it.
+// The full blocks and recurrent states that agents have in the pool, by name, so that whoever
+// computes or reads one again shares it. Owner: agent_index. Thread: not safe; the index's lock
+// guards it.
 
 #include <array>
 #include <cstddef>
@@ -10,6 +11,7 @@
 
 #include "storage/disk/block_format.hpp"
 #include "storage/pool/block_pool.hpp"
+#include "storage/pool/recurrent_state.hpp"
 #include "storage/types/ids.hpp"
 
 namespace semantic::storage {
@@ -24,14 +26,20 @@ class block_index {
     /// Returns: the same part of the same block where somebody has it, else `block`, which is found
     /// from now on.
     block_ptr adopt(const block_hash& name, const block_identity& identity, block_ptr block);
+    /// The same for recurrent states: each is the one behind the tokens of `identity`.
+    recurrent_ptr find_state(const block_hash& name, const block_identity& identity) const;
+    recurrent_ptr adopt_state(const block_hash& name, const block_identity& identity,
+                              recurrent_ptr state);
 
   private:
     struct entry {
+        std::weak_ptr<const recurrent_state> state;
         std::array<std::weak_ptr<const kv_block>, kv_parts.size()> parts;
         block_hash parent;
         std::vector<token_id> tokens;
         bool is(const block_identity& identity) const;
     };
+    entry& entry_of(const block_hash& name, const block_identity& identity);
     std::unordered_map<block_hash, entry> blocks_;
     std::size_t purge_at_ = 1024;
 };

@@ -192,7 +192,7 @@ result<void> cache_directory::read_manifests() {
     parts_.workers.run(found.size(), [&](std::size_t i) { read_manifest(found[i]); });
     if (auto ok = rename_former(found); !ok) return ok;
     std::size_t block_count = 0;
-    for (const read_file& each : found) block_count += each.names.size();
+    for (const read_file& each : found) block_count += each.names.size() + each.kept_names.size();
     parts_.blocks.expect(block_count);
     for (read_file& each : found)
         if (auto ok = index_manifest(std::move(each)); !ok) return ok;
@@ -216,6 +216,7 @@ void cache_directory::understand(read_file& file, const result<std::string>& byt
     }
     file.id = name->of(agent.tenant);
     for (const manifest_block& block : agent.blocks) file.names.push_back(block.name);
+    for (const manifest_state& state : agent.states) file.kept_names.push_back(state.name);
     file.tokens = agent.tokens.size();
     if (is_former_manifest_path(file.relative)) {
         file.former = file.relative;
@@ -229,6 +230,16 @@ void cache_directory::understand(read_file& file, const result<std::string>& byt
     bare.token_ends = {};
     bare.text = {};
     bare.messages = {};
+}
+
+/// What the names of a manifest's recurrent states follow from.
+agent_state cache_directory::words_of(const read_file& file) {
+    agent_state state{*file.id};
+    state.tokens = file.found->agent.tokens;
+    state.private_salt = file.private_salt;
+    for (const manifest_state& each : file.found->agent.states)
+        state.states.push_back({each.tokens, each.is_root});
+    return state;
 }
 
 /// Who can use a manifest: the model that its name and contents say, where both say the same, and
@@ -245,7 +256,9 @@ cache_directory::use cache_directory::use_of(read_file& file) const {
     }
     if (parts_.shape.manifest_of(*file.id, agent.fingerprint) != file.relative) return use::nobody;
     if (agent.fingerprint != parts_.options.fingerprint) return use::other_model;
-    const bool fits = file.names == parts_.shape.names_of(salt, agent.tokens);
+    const bool fits = file.names == parts_.shape.names_of(salt, agent.tokens) &&
+                      (agent.states.empty() ||
+                       file.kept_names == parts_.shape.kept_names_of(words_of(file), file.names));
     return fits ? use::loaded_model : use::nobody;
 }
 
@@ -287,6 +300,7 @@ result<void> cache_directory::rename_former(std::vector<read_file>& found) {
 result<void> cache_directory::index_manifest(read_file file) {
     if (!file.found) return index_unreadable(file);
     parts_.blocks.retain(file.names);
+    parts_.blocks.retain(file.kept_names);
     if (file.by != use::loaded_model) {
         index_foreign(std::move(file));
         return {};
@@ -331,7 +345,7 @@ void cache_directory::index_foreign(read_file file) {
         const auto found = agent.notes.find(key);
         return found == agent.notes.end() ? std::string() : found->second;
     };
-    foreign_manifest kept{std::move(file.names), file.bytes};
+    foreign_manifest kept{concatenated(std::move(file.names), file.kept_names), file.bytes};
     kept.fingerprint = agent.fingerprint;
     kept.tokens = file.tokens;
     kept.created = agent.created;
@@ -353,12 +367,16 @@ agent_record cache_directory::record_of(read_file file) {
     manifest& agent = file.found->agent;
     agent_record entry;
     entry.last_used = agent.last_used;
+    std::vector<kept_state> states;
+    for (const manifest_state& each : agent.states) states.push_back({each.tokens, each.is_root});
     entry.state = std::make_shared<const agent_state>(agent_state{
         *file.id, std::move(agent.tokens), std::move(agent.text), std::move(agent.token_ends),
         std::vector<kv_block_parts>(file.names.size()), agent.created, agent.last_used,
-        std::move(agent.notes), std::move(agent.messages), file.private_salt});
+        std::move(agent.notes), std::move(agent.messages), file.private_salt, std::move(states)});
     entry.names = file.names;
-    entry.saved = std::move(file.names);
+    entry.kept_names = file.kept_names;
+    entry.saved_blocks = file.names.size();
+    entry.saved = concatenated(std::move(file.names), file.kept_names);
     entry.manifest_bytes = file.bytes;
     return entry;
 }
@@ -387,16 +405,17 @@ result<void> cache_directory::adopt(const agent_id& id, const std::string& manif
                           "there is an agent " + id.str() + " already, which is not saved yet"};
     if (is_dirty(agent_index::lock(parts_.index))) return unsaved;
     const std::vector<block_hash> names = file.names;
+    const std::vector<block_hash> all_names = concatenated(names, file.kept_names);
     const auto tell = [&](const agent_state& state) {
         std::set<std::size_t> there;
         for (std::size_t i = 0; i < names.size(); ++i)
             if (parts_.blocks.is_good(names[i], kv_part::full)) there.insert(i);
         parts_.tell_stored(state, names, there);
     };
-    parts_.blocks.retain(names);
+    parts_.blocks.retain(all_names);
     if (auto ok = take_in(file, manifest, blocks); !ok) {
         tell(*record_of(std::move(file)).state);
-        parts_.blocks.release(names);
+        parts_.blocks.release(all_names);
         return ok;
     }
     state_ptr former, taken;  // end behind the lock
@@ -408,7 +427,7 @@ result<void> cache_directory::adopt(const agent_id& id, const std::string& manif
         if (is_dirty(locked)) {
             // It has gone on meanwhile; until its next save the manifest needs these blocks.
             here->appendable.reset();
-            here->attempted.insert(here->attempted.end(), names.begin(), names.end());
+            here->attempted.insert(here->attempted.end(), all_names.begin(), all_names.end());
             tell(*record_of(std::move(file)).state);
             return unsaved;
         }
@@ -432,6 +451,9 @@ result<void> cache_directory::take_in(const read_file& file, const std::string& 
     for (const block_hash& name : file.names)
         for (const kv_part part : kv_parts)
             if (!parts_.blocks.is_good(name, part)) missing.emplace_back(name, part);
+    for (const block_hash& name : file.kept_names)
+        if (!parts_.blocks.is_good(name, kv_part::state))
+            missing.emplace_back(name, kv_part::state);
     std::mutex mutex;  // guards `why`
     std::optional<failure> why;
     fetchers_.run(missing.size(), [&](std::size_t i) {
@@ -453,8 +475,9 @@ result<void> cache_directory::take_in(const read_file& file, const std::string& 
 result<void> cache_directory::take_in(const block_hash& name, kv_part part,
                                       const file_source& blocks) {
     const auto bytes = blocks(block_path(name, part));
-    // No manifest says which siblings there are; one that is missing costs its window's places.
-    if (!bytes && bytes.error().code == errc::not_found && part == kv_part::sliding) return {};
+    // No manifest says which siblings there are; one that is missing costs its window's places, and
+    // a recurrent state its own.
+    if (!bytes && bytes.error().code == errc::not_found && part != kv_part::full) return {};
     if (!bytes) return bytes.error();
     auto room = room_.free_disk(bytes->size());
     if (!room) return room.error();
@@ -474,7 +497,7 @@ result<void> cache_directory::check(const agent_id& id, const std::string& manif
         const agent_index::lock locked(parts_.index);
         const agent_record* agent = parts_.index.find(locked, id);
         if (agent == nullptr) return {};
-        names = agent->names;
+        names = concatenated(agent->names, agent->kept_names);
         has_manifest = agent->manifest_bytes > 0;
     }
     const auto is_gone = [this](const std::string& name) {

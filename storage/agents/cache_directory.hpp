@@ -62,7 +62,8 @@ class cache_directory {
         std::string relative;  // its path, or the one that it is to get
         std::uint64_t bytes = 0;
         result<decoded_manifest> found = failure{errc::not_found, {}};
-        std::vector<block_hash> names{};  // that it lists
+        std::vector<block_hash> names{};       // of blocks that it lists
+        std::vector<block_hash> kept_names{};  // of recurrent states
         std::size_t tokens = 0;
         std::optional<agent_id> id{};  // whose it is
         block_hash private_salt{};     // as in agent_state
@@ -79,6 +80,7 @@ class cache_directory {
     result<void> read_manifests();
     void read_manifest(read_file& file) const;
     void understand(read_file& file, const result<std::string>& bytes) const;
+    static agent_state words_of(const read_file& file);
     use use_of(read_file& file) const;
     result<void> rename_former(std::vector<read_file>& found);
     result<void> index_manifest(read_file file);

@@ -1,6 +1,7 @@
 #include "storage/agents/state_blocks.hpp"
 
 #include <algorithm>
+#include <unordered_set>
 #include <utility>
 
 #include "storage/disk/manifest.hpp"
@@ -23,11 +24,74 @@ std::vector<block_hash> state_blocks::names_of(std::string_view salt,
 block_place state_blocks::place(const agent_state& state, const std::vector<block_hash>& names,
                                 std::size_t index) const {
     const std::size_t begin = index * block_tokens();
-    const std::size_t count = std::min(block_tokens(), state.tokens.size() - begin);
+    block_place found =
+        place(state, names, begin, std::min(begin + block_tokens(), state.tokens.size()));
+    found.name = names[index];
+    return found;
+}
+
+/// Of a block with the tokens [begin, end), without its name.
+block_place state_blocks::place(const agent_state& state, const std::vector<block_hash>& names,
+                                std::size_t begin, std::size_t end) const {
+    const std::size_t index = begin / block_tokens();
     const block_hash parent = index == 0 ? block_hash{} : names[index - 1];
-    return {names[index],
-            {fingerprint_, salt_of(state), parent, std::span(state.tokens).subspan(begin, count)},
-            count == block_tokens()};
+    return {
+        {},
+        {fingerprint_, salt_of(state), parent, std::span(state.tokens).subspan(begin, end - begin)},
+        end - begin == block_tokens()};
+}
+
+block_place state_blocks::kept_place(const agent_state& state, const std::vector<block_hash>& names,
+                                     std::size_t tokens) const {
+    const std::size_t index = (tokens - 1) / block_tokens();
+    const std::size_t begin = index * block_tokens();
+    block_place found = place(state, names, begin, tokens);
+    found.name = state_name(found.identity);
+    return found;
+}
+
+std::vector<block_hash> state_blocks::kept_names_of(const agent_state& state,
+                                                    const std::vector<block_hash>& names) const {
+    std::vector<block_hash> found;
+    for (const kept_state& each : state.states)
+        found.push_back(kept_place(state, names, each.tokens).name);
+    return found;
+}
+
+std::size_t state_blocks::resumable_tokens(const agent_state& state) const {
+    if (!layout_.has_states()) return state.tokens.size();
+    return state.states.empty() ? 0 : state.states.back().tokens;
+}
+
+frame_counts frames_of(const agent_state& state) {
+    frame_counts counts;
+    const auto count = [&](const auto& held) {
+        if (held == nullptr) return;
+        const std::size_t frames = held->frame_count();
+        counts.held += frames;
+        if (held.use_count() > 1) counts.shared += frames;
+    };
+    for (const kv_block_parts& block : state.blocks)
+        for (const kv_part part : kv_parts) count(block.at(part));
+    for (const kept_state& each : state.states) {
+        count(each.state);
+        counts.states += each.state == nullptr ? 0 : 1;
+    }
+    return counts;
+}
+
+std::uint64_t frames_of(std::span<const state_ptr> states) {
+    std::uint64_t frames = 0;
+    std::unordered_set<const void*> seen;
+    const auto count = [&](const auto& held) {
+        if (held != nullptr && seen.insert(held.get()).second) frames += held->frame_count();
+    };
+    for (const state_ptr& state : states) {
+        for (const kv_block_parts& block : state->blocks)
+            for (const kv_part part : kv_parts) count(block.at(part));
+        for (const kept_state& each : state->states) count(each.state);
+    }
+    return frames;
 }
 
 std::vector<blocks_stored> state_blocks::runs(
@@ -70,14 +134,19 @@ std::vector<block_part> state_blocks::needed_for(int tokens) const {
 }
 
 bool state_blocks::any_hot(const agent_state& state) {
-    return std::ranges::any_of(state.blocks, [](const kv_block_parts& block) {
-        return block.full != nullptr || block.sliding != nullptr;
-    });
+    return std::ranges::any_of(state.blocks,
+                               [](const kv_block_parts& block) {
+                                   return block.full != nullptr || block.sliding != nullptr;
+                               }) ||
+           std::ranges::any_of(state.states,
+                               [](const kept_state& each) { return each.state != nullptr; });
 }
 
 bool state_blocks::all_hot(const agent_state& state) const {
-    const std::size_t sliding_from = window_start(state.tokens.size());
-    for (std::size_t i = 0; i < state.blocks.size(); ++i)
+    const std::size_t tokens = resumable_tokens(state);
+    const std::size_t sliding_from = window_start(tokens);
+    if (!state.states.empty() && state.states.back().state == nullptr) return false;
+    for (std::size_t i = 0; i < count_for(tokens); ++i)
         if (state.blocks[i].full == nullptr ||
             (i >= sliding_from && state.blocks[i].sliding == nullptr))
             return false;

@@ -3,6 +3,7 @@
 // needs. Pure: looks neither into a pool nor at a disk. Thread: immutable, safe from any.
 
 #include <cstddef>
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <span>
@@ -34,6 +35,16 @@ struct block_part {
     kv_part part;
 };
 
+struct frame_counts {
+    std::uint64_t held = 0;
+    std::uint64_t shared = 0;  // part of those held: somebody else has them too
+    std::uint64_t states = 0;  // recurrent states; their frames are part of those held
+};
+/// What a state holds of the pool.
+frame_counts frames_of(const agent_state& state);
+/// What several states hold together: what they share counts once.
+std::uint64_t frames_of(std::span<const state_ptr> states);
+
 class state_blocks {
   public:
     /// `layout` must live as long. `tenant_salt`: of the default tenant.
@@ -52,6 +63,13 @@ class state_blocks {
         return names_of(salt_of(state), state.tokens);
     }
     std::vector<block_hash> names_of(std::string_view salt, std::span<const token_id> tokens) const;
+    /// The names of the states that `state` keeps, in their order. Requires: as place().
+    std::vector<block_hash> kept_names_of(const agent_state& state,
+                                          const std::vector<block_hash>& names) const;
+    /// Everything about the recurrent state behind the first `tokens` tokens of `state` but its
+    /// bytes. Requires: as place(), and 1 to state.tokens.size() tokens.
+    block_place kept_place(const agent_state& state, const std::vector<block_hash>& names,
+                           std::size_t tokens) const;
     /// Requires: `names` are those of `state`.
     block_place place(const agent_state& state, const std::vector<block_hash>& names,
                       std::size_t index) const;
@@ -69,6 +87,10 @@ class state_blocks {
     /// its end: what is lost there makes the prefix shorter, and then fewer full layers are needed.
     std::vector<block_part> needed_for(int tokens) const;
 
+    /// Returns: how many tokens of a state a sequence can go on behind: all, or those before the
+    /// last place that it keeps a recurrent state for.
+    std::size_t resumable_tokens(const agent_state& state) const;
+
     static bool any_hot(const agent_state& state);
     /// Whether all that the state's next token needs is in the pool.
     bool all_hot(const agent_state& state) const;
@@ -83,6 +105,8 @@ class state_blocks {
     std::string manifest_of(const agent_id& id, const block_hash& fingerprint) const;
 
   private:
+    block_place place(const agent_state& state, const std::vector<block_hash>& names,
+                      std::size_t begin, std::size_t end) const;
     const block_hash fingerprint_;
     const std::string tenant_salt_;
     const kv_layout& layout_;

@@ -131,6 +131,48 @@ bool has_wide_tail(const agent_state& state, const kv_layout& layout) {
 /// Of recipes without a name (groups of another size) nothing is said.
 std::string recipe_of(const kv_layout& layout) { return std::string(name_of(layout.recipe())); }
 
+std::string state_tensor(const kept_state& kept) { return "state_" + std::to_string(kept.tokens); }
+
+std::string state_checksum_key(const kept_state& kept) { return "xxh3_64." + state_tensor(kept); }
+
+/// The places of recurrent states, and which of them are roots.
+void put_states(const agent_state& state, metadata_map& metadata) {
+    if (state.states.empty()) return;
+    std::vector<std::uint32_t> places, roots;
+    for (const kept_state& each : state.states) {
+        places.push_back(each.tokens);
+        roots.push_back(each.is_root ? 1 : 0);
+    }
+    metadata["state_places"] = join(places);
+    metadata["state_roots"] = join(roots);
+}
+
+/// Errors: corrupt.
+result<void> read_states(const metadata_map& metadata, std::size_t tokens, agent_state& state) {
+    if (!metadata.contains("state_places")) return {};
+    const auto places = field(metadata, "state_places");
+    const auto count = static_cast<std::size_t>(std::ranges::count(*places, ',')) + 1;
+    if (count > kept_states_max)
+        return corrupt("state_places has " + std::to_string(count) + " entries, at most " +
+                       std::to_string(kept_states_max) + " are possible");
+    const auto numbers = split(*places, count, "state_places");
+    if (!numbers) return numbers.error();
+    const auto roots_text = field(metadata, "state_roots");
+    if (!roots_text) return roots_text.error();
+    const auto roots = split(*roots_text, count, "state_roots");
+    if (!roots) return roots.error();
+    std::uint32_t before = 0;
+    for (std::size_t i = 0; i < count; ++i) {
+        const auto place = static_cast<std::uint32_t>((*numbers)[i]);
+        if (place <= before || place > tokens)
+            return corrupt("state_places is not a list of places that ascend within the tokens");
+        if ((*roots)[i] > 1) return corrupt("state_roots has a kind that is none");
+        state.states.push_back({place, (*roots)[i] == 1});
+        before = place;
+    }
+    return {};
+}
+
 metadata_map metadata_of(const agent_state& state, const block_hash& fingerprint,
                          const std::string& recipe) {
     std::vector<std::uint32_t> lengths;
@@ -217,11 +259,27 @@ result<void> read_words(const metadata_map& metadata, std::size_t count, agent_s
 }
 
 /// Errors: corrupt.
+result<void> check_states(const safetensors_index& index, std::span<const kept_state> states,
+                          std::size_t state_bytes) {
+    const std::vector<std::int64_t> shape{static_cast<std::int64_t>(state_bytes)};
+    for (const kept_state& each : states) {
+        const auto found = index.tensors.find(state_tensor(each));
+        if (found == index.tensors.end())
+            return corrupt("no tensor \"" + state_tensor(each) + "\"");
+        if (found->second.type != dtype::u8 || found->second.shape != shape)
+            return corrupt("tensor \"" + state_tensor(each) + "\" has the wrong shape");
+        if (!index.metadata.contains(state_checksum_key(each)))
+            return corrupt("tensor \"" + state_tensor(each) + "\" has no checksum");
+    }
+    return {};
+}
+
+/// `states`: how many recurrent states the file has beside. Errors: corrupt.
 result<void> check_tensors(const safetensors_index& index, const std::vector<tensor_plan>& plans,
-                           std::size_t tokens) {
-    if (index.tensors.size() != plans.size())
+                           std::size_t tokens, std::size_t states) {
+    if (index.tensors.size() != plans.size() + states)
         return corrupt("it holds " + std::to_string(index.tensors.size()) +
-                       " tensors, the model has " + std::to_string(plans.size()));
+                       " tensors, the model has " + std::to_string(plans.size() + states));
     for (const tensor_plan& plan : plans) {
         const auto found = index.tensors.find(plan.name);
         if (found == index.tensors.end()) return corrupt("no tensor \"" + plan.name + "\"");
@@ -255,14 +313,33 @@ result<file_header> read_header(readable_file& file, const agent_id& id,
     const auto count = token_count_of(index->metadata);
     if (!count) return count.error();
     file_header header{std::move(*index), {id, {}, {}, {}, {}, {}, {}, {}}, false, {}};
+    if (auto ok = read_states(header.index.metadata, *count, header.state); !ok) return ok.error();
     const auto tokens = static_cast<int>(*count);
     std::vector<tensor_plan> wide = all_tensors(layout, layout.has_wide_tail());
+    const std::size_t states = header.state.states.size();
     header.is_wide =
-        layout.group_start(tokens) < tokens && header.index.tensors.size() == wide.size();
+        layout.group_start(tokens) < tokens && header.index.tensors.size() == wide.size() + states;
     header.plans = header.is_wide ? std::move(wide) : all_tensors(layout, false);
-    if (auto ok = check_tensors(header.index, header.plans, *count); !ok) return ok.error();
+    if (auto ok = check_tensors(header.index, header.plans, *count, states); !ok) return ok.error();
+    if (auto ok = check_states(header.index, header.state.states, layout.state_bytes()); !ok)
+        return ok.error();
     if (auto ok = read_words(header.index.metadata, *count, header.state); !ok) return ok.error();
     return header;
+}
+
+/// Errors: corrupt, pool_exhausted, those of the file.
+result<void> read_kept(readable_file& file, const safetensors_index& index, block_pool& pool,
+                       kept_state& kept) {
+    auto made = recurrent_state::make(pool);
+    if (!made) return made.error();
+    const auto at = index.tensors.find(state_tensor(kept))->second.begin;
+    if (auto ok = file.read_at(at, (*made)->bytes()); !ok) return ok;
+    const checksum_digits digits = digits_of_checksum((*made)->bytes());
+    if (index.metadata.find(state_checksum_key(kept))->second !=
+        std::string_view(digits.data(), digits.size()))
+        return corrupt("the checksum of tensor \"" + state_tensor(kept) + "\" is wrong");
+    kept.state = std::move(*made);
+    return {};
 }
 
 }  // namespace
@@ -284,6 +361,14 @@ result<std::uint64_t> write_agent_file(const agent_state& state, const block_has
         metadata[plan.checksum_key()] = sum.hex();
         tensors.push_back({plan.name, plan.type, plan.shape(tokens), {}});
     }
+    put_states(state, metadata);
+    for (const kept_state& each : state.states) {
+        const auto bytes = each.state->bytes();
+        const checksum_digits digits = digits_of_checksum(bytes);
+        metadata[state_checksum_key(each)] = std::string(digits.data(), digits.size());
+        tensors.push_back(
+            {state_tensor(each), dtype::u8, {static_cast<std::int64_t>(bytes.size())}, {}});
+    }
     metadata[metadata_sum] = sum_of(metadata);
     const std::string header = safetensors_header(tensors, metadata);
     std::uint64_t written = header.size();
@@ -297,6 +382,10 @@ result<std::uint64_t> write_agent_file(const agent_state& state, const block_has
                              return sink({plan.rows_in(*state.blocks[block].at(part)) + at, bytes});
                          });
         if (!ok) return ok.error();
+    }
+    for (const kept_state& each : state.states) {
+        if (auto ok = sink(each.state->bytes()); !ok) return ok.error();
+        written += each.state->bytes().size();
     }
     return written;
 }
@@ -342,16 +431,19 @@ result<agent_state> read_agent_file(readable_file& file, const agent_id& id,
         for (const kv_part part : kv_parts)
             if (!blocks[static_cast<std::size_t>(part)].empty())
                 state.blocks[i].at(part) = blocks[static_cast<std::size_t>(part)][i];
+    for (kept_state& each : state.states)
+        if (auto ok = read_kept(file, header->index, pool, each); !ok) return ok.error();
     state.created = state.last_used = std::chrono::system_clock::now();
     return std::move(state);
 }
 
-result<int> check_agent_file(readable_file& file, const block_hash& fingerprint,
-                             const kv_layout& layout) {
+result<agent_file_size> check_agent_file(readable_file& file, const block_hash& fingerprint,
+                                         const kv_layout& layout) {
     const auto nobody = agent_id::parse("nobody").value();
     const auto header = read_header(file, nobody, fingerprint, layout);
     if (!header) return header.error();
-    return static_cast<int>(header->state.tokens.size());
+    return agent_file_size{static_cast<int>(header->state.tokens.size()),
+                           header->state.states.size()};
 }
 
 }  // namespace semantic::storage

@@ -2,6 +2,7 @@
 // A whole agent as one safetensors file, to take elsewhere: every layer's KV as one tensor, its
 // tokens and text in the metadata. Stateless. Thread: any. Byte layout: storage/FORMAT.md.
 
+#include <cstddef>
 #include <cstdint>
 
 #include "storage/files/byte_sink.hpp"
@@ -13,8 +14,8 @@
 
 namespace semantic::storage {
 
-/// Writes the state's file, piece by piece. Requires: every block is in the pool. Returns: bytes
-/// written. Errors: those of `sink`, which end it.
+/// Writes the state's file, piece by piece. Requires: every block, and every recurrent state that
+/// it keeps, is in the pool. Returns: bytes written. Errors: those of `sink`, which end it.
 result<std::uint64_t> write_agent_file(const agent_state& state, const block_hash& fingerprint,
                                        const kv_layout& layout, const byte_sink& sink);
 
@@ -24,9 +25,14 @@ result<std::uint64_t> write_agent_file(const agent_state& state, const block_has
 result<agent_state> read_agent_file(readable_file& file, const agent_id& id,
                                     const block_hash& fingerprint, block_pool& pool);
 
+/// What read_agent_file() would bring.
+struct agent_file_size {
+    int tokens = 0;
+    std::size_t states = 0;  // recurrent ones
+};
 /// Blocks. Checks what the header alone can show: format, fingerprint, tokens, text, tensors.
-/// Returns: how many tokens read_agent_file() would bring. Errors: as read_agent_file().
-result<int> check_agent_file(readable_file& file, const block_hash& fingerprint,
-                             const kv_layout& layout);
+/// Errors: as read_agent_file().
+result<agent_file_size> check_agent_file(readable_file& file, const block_hash& fingerprint,
+                                         const kv_layout& layout);
 
 }  // namespace semantic::storage

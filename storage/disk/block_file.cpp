@@ -54,29 +54,6 @@ tensor_run run_from(std::size_t first, const std::vector<tensor_plan>& plans,
     return run;
 }
 
-/// Compares one metadata field. Errors: `kind`.
-result<void> expect_field(const safetensors_index& index, const std::string& key,
-                          const std::string& expected, errc kind) {
-    const auto found = index.metadata.find(key);
-    if (found == index.metadata.end()) return failure{errc::corrupt, "no metadata \"" + key + "\""};
-    if (found->second != expected)
-        return failure{kind, "metadata \"" + key + "\" is not that of the block asked for"};
-    return {};
-}
-
-/// Errors: corrupt, incompatible.
-result<void> check_identity(const safetensors_index& index, const block_identity& expected,
-                            kv_part part) {
-    const auto fields = identity_fields(expected, part);
-    for (const std::string_view first : {"format", "format_version", "fingerprint"})
-        for (const auto& [key, value] : fields)
-            if (key == first)
-                if (auto ok = expect_field(index, key, value, errc::incompatible); !ok) return ok;
-    for (const auto& [key, value] : fields)
-        if (auto ok = expect_field(index, key, value, errc::corrupt); !ok) return ok;
-    return {};
-}
-
 /// What a header says.
 struct header_read {
     bool is_wide = false;

@@ -138,11 +138,12 @@ bool block_files::remove_if_unneeded(const block_hash& name, std::unique_lock<st
     const auto found = known_.find(name);
     if (found == known_.end() || needed_by_.contains(name)) return false;
     block_state files = found->second;
+    const bool is_state = files[index_of(kv_part::state)].has_value();
     known_.erase(found);
     busy_.insert(name);
     lock.unlock();
     bool removed = true;
-    for (const kv_part part : kv_parts) {
+    for (const kv_part part : block_file_parts) {
         std::optional<file_state>& file = files[index_of(part)];
         if (!file) continue;
         const auto gone = files_.unlink(path(name, part));
@@ -155,7 +156,7 @@ bool block_files::remove_if_unneeded(const block_hash& name, std::unique_lock<st
     }
     lock.lock();
     if (!removed) known_[name] = files;
-    if (!files[index_of(kv_part::full)]) tell_removed(name);
+    if (!is_state && !files[index_of(kv_part::full)]) tell_removed(name);
     busy_.erase(name);
     idle_.notify_all();
     return removed;
@@ -163,18 +164,41 @@ bool block_files::remove_if_unneeded(const block_hash& name, std::unique_lock<st
 
 result<std::uint64_t> block_files::ensure(const block_hash& name, const block_identity& identity,
                                           const block_formats& formats, const kv_block& block) {
+    const block_format& format = formats.of(block.part());
+    return ensure(name, block.part(), format.file_bytes_max(identity.tokens.size()),
+                  [&](const std::string& path) {
+                      return write_block_file(files_, path, identity, format, block);
+                  });
+}
+
+result<std::uint64_t> block_files::ensure_state(const block_hash& name,
+                                                const block_identity& identity,
+                                                const recurrent_state& state) {
+    const std::uint64_t most = state_file_bytes_max(identity.tokens.size(), state.bytes().size());
+    const auto written = ensure(name, kv_part::state, most, [&](const std::string& path) {
+        return write_state_file(files_, path, identity, state.bytes());
+    });
+    if (written && *written > 0) {
+        ++probe_.states_written;
+        probe_.state_bytes_written += *written;
+    }
+    return written;
+}
+
+result<std::uint64_t> block_files::ensure(const block_hash& name, kv_part part,
+                                          std::uint64_t bytes_max, const file_writer& write_to) {
     std::unique_lock lock(mutex_);
     ASSERT(needed_by_.contains(name));
     idle_.wait(lock, [&] { return !busy_.contains(name); });
-    if (const file_state* file = find(name, block.part()); file != nullptr && file->good)
+    if (const file_state* file = find(name, part); file != nullptr && file->good)
         return std::uint64_t{0};
     busy_.insert(name);
     lock.unlock();
-    auto written = write(name, identity, formats, block);
+    auto written = write(name, part, bytes_max, write_to);
     lock.lock();
     busy_.erase(name);
     if (written) {
-        std::optional<file_state>& file = known_[name][index_of(block.part())];
+        std::optional<file_state>& file = known_[name][index_of(part)];
         // A damaged file that stood there is gone.
         if (file) quota_.remove(file->bytes);
         file = file_state{*written, false, true};
@@ -205,27 +229,31 @@ result<std::uint64_t> block_files::take_in(const block_hash& name, kv_part part,
     }
     idle_.notify_all();
     if (!done) return done.error();
-    ++probe_.blocks_written;
+    if (part == kv_part::state) {
+        ++probe_.states_written;
+        probe_.state_bytes_written += bytes.size();
+    } else {
+        ++probe_.blocks_written;
+    }
     probe_.bytes_written += bytes.size();
     return std::uint64_t{bytes.size()};
 }
 
-result<std::uint64_t> block_files::write(const block_hash& name, const block_identity& identity,
-                                         const block_formats& formats, const kv_block& block) {
+result<std::uint64_t> block_files::write(const block_hash& name, kv_part part,
+                                         std::uint64_t bytes_max, const file_writer& write_to) {
     if (auto ok = make_fan_out(block_directory(name)); !ok) return ok.error();
-    const std::string target = path(name, block.part());
+    const std::string target = path(name, part);
     const std::string temporary = target + ".tmp";
-    const block_format& format = formats.of(block.part());
-    auto written = write_block_file(files_, temporary, identity, format, block);
+    auto written = write_to(temporary);
     if (written)
         if (auto ok = files_.rename(temporary, target); !ok) written = ok.error();
     if (!written) {
         // Best effort: scan() removes what is left, and until then it is counted at its most.
         if (auto gone = files_.unlink(temporary); !gone && gone.error().code != errc::not_found)
-            quota_.add(format.file_bytes_max(identity.tokens.size()));
+            quota_.add(bytes_max);
         return written;
     }
-    ++probe_.blocks_written;
+    if (part != kv_part::state) ++probe_.blocks_written;
     probe_.bytes_written += *written;
     return written;
 }
@@ -246,7 +274,7 @@ result<void> block_files::make_lasting(std::span<const block_hash> names) {
     {
         std::lock_guard lock(mutex_);
         for (const block_hash& name : names) {
-            for (const kv_part part : kv_parts)
+            for (const kv_part part : block_file_parts)
                 if (const file_state* file = find(name, part); file != nullptr && !file->lasting)
                     directories.insert(block_directory(name));
         }
@@ -255,7 +283,7 @@ result<void> block_files::make_lasting(std::span<const block_hash> names) {
         if (auto ok = files_.sync_directory(directory_ + "/" + directory); !ok) return ok;
     std::lock_guard lock(mutex_);
     for (const block_hash& name : names)
-        for (const kv_part part : kv_parts)
+        for (const kv_part part : block_file_parts)
             if (file_state* file = find(name, part)) file->lasting = true;
     return {};
 }
@@ -273,7 +301,7 @@ std::size_t block_files::forget_missing(std::span<const block_hash> names) {
     {
         std::lock_guard lock(mutex_);
         for (const block_hash& name : names)
-            for (const kv_part part : kv_parts)
+            for (const kv_part part : block_file_parts)
                 if (find(name, part) != nullptr) expected.emplace_back(name, part);
     }
     std::size_t gone = 0;
@@ -288,7 +316,7 @@ std::size_t block_files::forget_missing(std::span<const block_hash> names) {
         files[index_of(part)].reset();
         if (part == kv_part::full) tell_removed(name);
         if (files == block_state{}) known_.erase(name);
-        ++probe_.blocks_missing;
+        ++(part == kv_part::state ? probe_.states_missing : probe_.blocks_missing);
         ++gone;
     }
     return gone;
@@ -372,11 +400,19 @@ std::size_t block_files::remove_empty_directories() {
     return removed;
 }
 
+std::uint64_t block_files::bytes_on_disk(std::span<const block_hash> names, kv_part part) const {
+    std::lock_guard lock(mutex_);
+    std::uint64_t bytes = 0;
+    for (const block_hash& name : names)
+        if (const file_state* file = find(name, part)) bytes += file->bytes;
+    return bytes;
+}
+
 std::uint64_t block_files::bytes_on_disk(std::span<const block_hash> names) const {
     std::lock_guard lock(mutex_);
     std::uint64_t bytes = 0;
     for (const block_hash& name : names)
-        for (const kv_part part : kv_parts)
+        for (const kv_part part : block_file_parts)
             if (const file_state* file = find(name, part)) bytes += file->bytes;
     return bytes;
 }

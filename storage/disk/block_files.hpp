@@ -1,9 +1,10 @@
 #pragma once
 // The block files of one cache directory: which exist, how many manifests need each block, which
 // are still to be made lasting. A block's files, one for each part, are needed and deleted
-// together. They may be of several models, whose formats differ. Owner: open_directory. Thread:
-// every method is safe from any thread; those marked "Blocks." do I/O outside the mutex. A file is
-// written, and deleted, by one thread at a time; a file that some manifest needs is never deleted.
+// together. Recurrent states, whose names are their own, are kept as blocks are. They may be of
+// several models, whose formats differ. Owner: open_directory. Thread: every method is safe from
+// any thread; those marked "Blocks." do I/O outside the mutex. A file is written, and deleted, by
+// one thread at a time; a file that some manifest needs is never deleted.
 
 #include <array>
 #include <condition_variable>
@@ -21,6 +22,7 @@
 
 #include "storage/disk/block_file.hpp"
 #include "storage/disk/disk_quota.hpp"
+#include "storage/disk/state_file.hpp"
 #include "storage/files/file.hpp"
 #include "storage/files/parallel.hpp"
 #include "storage/pool/block_pool.hpp"
@@ -57,7 +59,7 @@ class block_files {
         bool good = true;
         bool operator==(const file_state&) const = default;
     };
-    using block_state = std::array<std::optional<file_state>, kv_parts.size()>;
+    using block_state = std::array<std::optional<file_state>, block_file_parts.size()>;
 
   public:
     /// `events`: told of blocks that leave the disk; null: nobody is.
@@ -88,6 +90,10 @@ class block_files {
     /// Errors: io, out_of_space. Requires: the name is retained.
     result<std::uint64_t> ensure(const block_hash& name, const block_identity& identity,
                                  const block_formats& formats, const kv_block& block);
+    /// Blocks. Writes the file of the recurrent state behind a text's last token, which `identity`
+    /// ends with, unless it is there and good. Returns, errors, requires: as ensure().
+    result<std::uint64_t> ensure_state(const block_hash& name, const block_identity& identity,
+                                       const recurrent_state& state);
     /// Blocks. Makes `bytes` the block's file unless it is there and good, and lasting at once.
     /// What is in them is checked by whoever opens the file. Returns: bytes written. Errors: io,
     /// out_of_space. Requires: the name is retained.
@@ -131,13 +137,19 @@ class block_files {
     /// Blocks. Removes directories in which no block is, which take inodes. Returns: how many.
     std::size_t remove_empty_directories();
     std::uint64_t bytes_on_disk(std::span<const block_hash> names) const;
+    /// The same of one part only.
+    std::uint64_t bytes_on_disk(std::span<const block_hash> names, kv_part part) const;
 
   private:
     result<void> scan_directory(const std::string& directory, bool keep_orphans);
     bool remove_if_unneeded(const block_hash& name, std::unique_lock<std::mutex>& lock);
     void tell_removed(const block_hash& name);
-    result<std::uint64_t> write(const block_hash& name, const block_identity& identity,
-                                const block_formats& formats, const kv_block& block);
+    /// Writes a file of at most `bytes_max` bytes to the path that it is given.
+    using file_writer = std::function<result<std::uint64_t>(const std::string& path)>;
+    result<std::uint64_t> ensure(const block_hash& name, kv_part part, std::uint64_t bytes_max,
+                                 const file_writer& write_to);
+    result<std::uint64_t> write(const block_hash& name, kv_part part, std::uint64_t bytes_max,
+                                const file_writer& write_to);
     result<void> make_fan_out(const std::string& directory);
     const file_state* find(const block_hash& name, kv_part part) const;
     file_state* find(const block_hash& name, kv_part part) {

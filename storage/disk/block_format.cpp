@@ -15,6 +15,7 @@ namespace {
 constexpr const char* format_name = "semantic-block";
 constexpr std::string_view extension = ".safetensors";
 constexpr std::string_view sliding_extension = ".sliding.safetensors";
+constexpr std::string_view state_extension = ".state.safetensors";
 constexpr std::size_t length_bytes = 8;  // of the header, in front of it
 
 void add_region(std::vector<tensor_plan>& plans, const std::string& name, int layer,
@@ -51,6 +52,21 @@ void append_number(std::string& text, Number value) {
     const auto [end, error] = std::to_chars(std::begin(digits), std::end(digits), value);
     ASSERT(error == std::errc());
     text.append(digits, end);
+}
+
+const char* name_of(kv_part part) {
+    if (part == kv_part::state) return "state";
+    return part == kv_part::full ? "full" : "sliding";
+}
+
+/// Compares one metadata field. Errors: `kind`.
+result<void> expect_field(const safetensors_index& index, const std::string& key,
+                          const std::string& expected, errc kind) {
+    const auto found = index.metadata.find(key);
+    if (found == index.metadata.end()) return failure{errc::corrupt, "no metadata \"" + key + "\""};
+    if (found->second != expected)
+        return failure{kind, "metadata \"" + key + "\" is not that of the block asked for"};
+    return {};
 }
 
 std::string join(std::span<const token_id> tokens) {
@@ -99,6 +115,16 @@ block_hash block_name(const block_identity& block) {
         .finish();
 }
 
+block_hash state_name(const block_identity& block) {
+    return field_hasher()
+        .add(std::as_bytes(std::span(block.fingerprint.bytes)))
+        .add(block.tenant_salt)
+        .add(std::as_bytes(std::span(block.parent.bytes)))
+        .add(std::as_bytes(block.tokens))
+        .add("state")
+        .finish();
+}
+
 std::vector<block_hash> block_names(const block_hash& fingerprint, std::string_view tenant_salt,
                                     std::span<const token_id> tokens, int block_tokens) {
     std::vector<block_hash> names;
@@ -116,16 +142,30 @@ std::string block_directory(const block_hash& name) { return "blocks/" + name.he
 
 std::string block_path(const block_hash& name, kv_part part) {
     std::string path = block_directory(name) + "/" + name.hex();
-    return path.append(part == kv_part::full ? extension : sliding_extension);
+    switch (part) {
+        case kv_part::full:
+            return path.append(extension);
+        case kv_part::sliding:
+            return path.append(sliding_extension);
+        case kv_part::state:
+            break;
+    }
+    return path.append(state_extension);
 }
 
 result<std::pair<block_hash, kv_part>> parse_block_file_name(std::string_view file_name) {
-    const bool sliding = file_name.ends_with(sliding_extension);
-    const std::string_view expected = sliding ? sliding_extension : extension;
-    if (!file_name.ends_with(expected)) return failure{errc::bad_value, "not a block file"};
-    const auto name = block_hash::from_hex(file_name.substr(0, file_name.size() - expected.size()));
-    if (!name) return name.error();
-    return std::pair{*name, sliding ? kv_part::sliding : kv_part::full};
+    constexpr std::pair<std::string_view, kv_part> endings[] = {
+        {sliding_extension, kv_part::sliding},
+        {state_extension, kv_part::state},
+        {extension, kv_part::full}};
+    for (const auto& [ending, part] : endings) {
+        if (!file_name.ends_with(ending)) continue;
+        const auto name =
+            block_hash::from_hex(file_name.substr(0, file_name.size() - ending.size()));
+        if (!name) return name.error();
+        return std::pair{*name, part};
+    }
+    return failure{errc::bad_value, "not a block file"};
 }
 
 // --- headers ---
@@ -135,11 +175,23 @@ std::array<std::pair<const char*, std::string>, 8> identity_fields(const block_i
     return {{{"fingerprint", identity.fingerprint.hex()},
              {"format", format_name},
              {"format_version", std::to_string(block_format_version)},
-             {"hash", block_name(identity).hex()},
-             {"layers", part == kv_part::full ? "full" : "sliding"},
+             {"hash", (part == kv_part::state ? state_name(identity) : block_name(identity)).hex()},
+             {"layers", name_of(part)},
              {"parent", identity.parent.hex()},
              {"token_count", std::to_string(identity.tokens.size())},
              {"token_ids", join(identity.tokens)}}};
+}
+
+result<void> check_identity(const safetensors_index& index, const block_identity& expected,
+                            kv_part part) {
+    const auto fields = identity_fields(expected, part);
+    for (const std::string_view first : {"format", "format_version", "fingerprint"})
+        for (const auto& [key, value] : fields)
+            if (key == first)
+                if (auto ok = expect_field(index, key, value, errc::incompatible); !ok) return ok;
+    for (const auto& [key, value] : fields)
+        if (auto ok = expect_field(index, key, value, errc::corrupt); !ok) return ok;
+    return {};
 }
 
 block_format::block_format(const kv_layout& layout, kv_part part)

@@ -69,12 +69,19 @@ struct block_identity {
 /// behind its length.
 block_hash block_name(const block_identity& block);
 
+/// The name of the recurrent state behind the tokens of a block: XXH3-128 over the same fields and
+/// one more, the word "state", so that block and state come and go apart.
+block_hash state_name(const block_identity& block);
+
 /// The names of all blocks that hold `tokens`, in order; the last may be partly filled.
 std::vector<block_hash> block_names(const block_hash& fingerprint, std::string_view tenant_salt,
                                     std::span<const token_id> tokens, int block_tokens);
 
-/// Path of a part's file under the cache directory: "blocks/ab/ab….safetensors", and for the
-/// sliding layers "blocks/ab/ab….sliding.safetensors".
+/// The kinds of files: a block's, with one name for both, and a recurrent state's.
+inline constexpr std::array block_file_parts{kv_part::full, kv_part::sliding, kv_part::state};
+
+/// Path of a part's file under the cache directory: "blocks/ab/ab….safetensors", for the sliding
+/// layers "blocks/ab/ab….sliding.safetensors", for a state "blocks/ab/ab….state.safetensors".
 std::string block_path(const block_hash& name, kv_part part);
 /// The block and part that a file of such a name is of. Errors: bad_value.
 result<std::pair<block_hash, kv_part>> parse_block_file_name(std::string_view file_name);
@@ -85,6 +92,11 @@ std::string block_directory(const block_hash& name);
 /// before those of the checksums.
 std::array<std::pair<const char*, std::string>, 8> identity_fields(const block_identity& identity,
                                                                    kv_part part);
+
+/// Compares what a file's metadata say of its identity. Errors: corrupt; incompatible (format,
+/// version, fingerprint).
+result<void> check_identity(const safetensors_index& index, const block_identity& expected,
+                            kv_part part);
 
 /// What the files of one part of a model's blocks have in common. Immutable.
 class block_format {

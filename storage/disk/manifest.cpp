@@ -7,6 +7,7 @@
 #include <optional>
 #include <type_traits>
 
+#include "storage/disk/block_format.hpp"
 #include "storage/files/checksum.hpp"
 #include "storage/types/assert.hpp"
 
@@ -81,6 +82,16 @@ block_hash seal_of(const block_hash& previous, std::string_view payload) {
     return checksum128(bound);
 }
 
+std::string note_of_states(const std::vector<manifest_state>& states) {
+    std::string note;
+    for (const manifest_state& each : states) {
+        append_number(note, each.tokens);
+        append_number(note, std::uint32_t{each.is_root ? 1u : 0u});
+        note += view_of(each.name);
+    }
+    return note;
+}
+
 void append_version(std::string& out, const manifest& agent, const manifest_kept& kept) {
     const std::uint32_t text_kept = kept.tokens == 0 ? 0 : agent.token_ends[kept.tokens - 1];
     append_number(out, microseconds(agent.last_used));
@@ -99,8 +110,10 @@ void append_version(std::string& out, const manifest& agent, const manifest_kept
         before = agent.token_ends[i];
     }
     append_bytes(out, std::string_view(agent.text).substr(text_kept));
-    append_count(out, agent.notes.size());
-    for (const auto& [key, value] : agent.notes) {
+    std::map<std::string, std::string> notes = agent.notes;
+    if (!agent.states.empty()) notes[states_note] = note_of_states(agent.states);
+    append_count(out, notes.size());
+    for (const auto& [key, value] : notes) {
         append_bytes(out, key);
         append_bytes(out, value);
     }
@@ -137,6 +150,20 @@ std::optional<std::string> broken_rule_of_messages(const manifest& agent) {
     return std::nullopt;
 }
 
+std::optional<std::string> broken_rule_of_states(const manifest& agent) {
+    if (agent.notes.contains(states_note)) return "notes has a key of the states";
+    if (agent.states.size() > kept_states_max)
+        return "states has " + std::to_string(agent.states.size()) + " entries, at most " +
+               std::to_string(kept_states_max) + " are allowed";
+    std::uint32_t before = 0;
+    for (const manifest_state& each : agent.states) {
+        if (each.tokens <= before) return "states has a place that is not behind the one before";
+        if (each.tokens > agent.tokens.size()) return "states has a place behind the tokens";
+        before = each.tokens;
+    }
+    return std::nullopt;
+}
+
 std::optional<std::string> broken_rule(const manifest& agent) {
     if (!agent_id::parse(agent.agent)) return "agent is not an agent id";
     if (agent.tokens.size() > manifest_tokens_max)
@@ -145,8 +172,9 @@ std::optional<std::string> broken_rule(const manifest& agent) {
     if (agent.text.size() > manifest_text_bytes_max)
         return "text has " + std::to_string(agent.text.size()) + " bytes, at most " +
                std::to_string(manifest_text_bytes_max) + " are allowed";
-    if (agent.notes.size() > manifest_notes_max)
-        return "notes has " + std::to_string(agent.notes.size()) + " entries, at most " +
+    const std::size_t notes = agent.notes.size() + (agent.states.empty() ? 0 : 1);
+    if (notes > manifest_notes_max)
+        return "notes has " + std::to_string(notes) + " entries, at most " +
                std::to_string(manifest_notes_max) + " are allowed";
     if (agent.token_ends.size() != agent.tokens.size())
         return "there are " + std::to_string(agent.tokens.size()) + " tokens and " +
@@ -163,6 +191,7 @@ std::optional<std::string> broken_rule(const manifest& agent) {
     if (in_blocks != agent.tokens.size())
         return "the blocks hold " + std::to_string(in_blocks) + " tokens, the agent has " +
                std::to_string(agent.tokens.size());
+    if (auto rule = broken_rule_of_states(agent)) return rule;
     return broken_rule_of_messages(agent);
 }
 
@@ -312,6 +341,25 @@ void read_notes(record_reader& reader, manifest& agent) {
     }
 }
 
+/// Takes the note of the states out of the others.
+void read_states(record_reader& reader, manifest& agent) {
+    agent.states.clear();
+    const auto note = agent.notes.extract(states_note);
+    if (!note) return;
+    record_reader states(note.mapped());
+    while (!states.is_empty() && states.fault.empty()) {
+        manifest_state each;
+        each.tokens = states.number<std::uint32_t>(states_note);
+        const auto kind = states.number<std::uint32_t>(states_note);
+        each.name = states.hash(states_note);
+        if (kind > 1) states.fail(states_note, "has a state of no known kind");
+        each.is_root = kind == 1;
+        agent.states.push_back(each);
+    }
+    if (agent.states.empty()) states.fail(states_note, "names none");
+    if (!states.fault.empty()) reader.fault = states.fault;
+}
+
 void read_messages(record_reader& reader, manifest& agent) {
     const std::size_t kept = reader.number<std::uint32_t>("messages");
     if (kept > agent.messages.size()) return reader.fail("messages", "keeps more than there are");
@@ -334,6 +382,7 @@ result<void> read_version(record_reader& reader, manifest& agent) {
     read_tokens(reader, kept_tokens, agent);
     agent.text += reader.text("text", manifest_text_bytes_max);
     read_notes(reader, agent);
+    read_states(reader, agent);
     read_messages(reader, agent);
     if (reader.fault.empty() && !reader.is_empty()) reader.fail("the record", "has a rest");
     if (!reader.fault.empty()) return corrupt(reader.fault);
@@ -426,6 +475,16 @@ result<decoded_manifest> decode_manifest(std::string_view bytes) {
     }
     found.torn = !bytes.empty();
     return found;
+}
+
+std::vector<agent_part_file> files_of(const manifest& agent) {
+    std::vector<agent_part_file> files;
+    for (const manifest_block& block : agent.blocks)
+        for (const kv_part part : kv_parts)
+            files.push_back({block_path(block.name, part), part == kv_part::full});
+    for (const manifest_state& state : agent.states)
+        files.push_back({block_path(state.name, kv_part::state), false});
+    return files;
 }
 
 namespace {

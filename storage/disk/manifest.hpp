@@ -24,6 +24,14 @@ struct manifest_block {
     bool operator==(const manifest_block&) const = default;
 };
 
+/// A recurrent state that the agent can go on from.
+struct manifest_state {
+    std::uint32_t tokens = 0;  // before it
+    bool is_root = false;      // as in kept_state
+    block_hash name;           // of its file
+    bool operator==(const manifest_state&) const = default;
+};
+
 struct manifest {
     block_hash fingerprint;
     std::string agent;
@@ -38,13 +46,25 @@ struct manifest {
     std::chrono::system_clock::time_point last_used{};
     std::map<std::string, std::string> notes;  // any bytes
     std::vector<message_end> messages{};       // as in agent_state
+    std::vector<manifest_state> states{};      // ascending by their tokens, within `tokens`
     bool operator==(const manifest&) const = default;
 };
 
 constexpr std::size_t manifest_tokens_max = 1 << 24;
 constexpr std::size_t manifest_text_bytes_max = 1 << 28;
 constexpr std::size_t manifest_notes_max = 256;
+/// The note that the states stand in, in the file; never among `notes`.
+constexpr const char* states_note = "states";
 constexpr std::size_t manifest_file_bytes_max = 1 << 30;
+
+/// A file that an agent consists of beside its manifest: its path under the cache directory, and
+/// whether the agent is nothing without it. Siblings need not be there, and a state that is not
+/// costs its place only.
+struct agent_part_file {
+    std::string path;
+    bool is_needed = false;
+};
+std::vector<agent_part_file> files_of(const manifest& agent);
 
 /// Bytes of a manifest file, and the seal of the last record in them, which the next one continues.
 struct sealed_bytes {

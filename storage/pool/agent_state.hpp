@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "storage/pool/block_pool.hpp"
+#include "storage/pool/recurrent_state.hpp"
 #include "storage/types/ids.hpp"
 
 namespace semantic::storage {
@@ -24,6 +25,8 @@ struct message_end {
 
 constexpr std::size_t messages_max = 1024;
 constexpr std::size_t message_rest_bytes_max = 1 << 16;
+
+constexpr std::size_t kept_states_max = 256;
 
 /// One agent's memory: immutable once published, shared between the index and whoever runs the
 /// agent.
@@ -49,6 +52,9 @@ struct agent_state {
     /// the tenant's salt stands in others', so that nobody else ever finds them. Zero for KV that
     /// was computed here from the first token on.
     block_hash private_salt{};
+    /// Where a sequence can go on from, ascending, each within `tokens`; at most `kept_states_max`.
+    /// Empty where the layout has no states, else KV behind the last of them is of no use yet.
+    std::vector<kept_state> states{};
 
     bool is_private() const noexcept { return private_salt != block_hash{}; }
 };

@@ -68,7 +68,7 @@ block_pool::block_pool(const kv_layout& layout, std::shared_ptr<pool_budget> bud
 }
 
 block_pool::~block_pool() {
-    ASSERT(held_total_ == 0);
+    ASSERT(held_total_ == 0 && states_ == 0);
     {
         std::lock_guard lock(budget_->mutex_);
         budget_->touched_ -= (frame_count_ - untouched_) * layout_.frame_bytes();
@@ -121,6 +121,36 @@ void block_pool::release(const std::vector<std::byte*>& frames) noexcept {
     if (!frames.empty()) budget_->tell_of_room(*this);
 }
 
+result<void> block_pool::count_state() {
+    const std::size_t bytes = layout_.state_frames() * layout_.frame_bytes();
+    ASSERT(bytes > 0);
+    std::lock_guard lock(budget_->mutex_);
+    if (budget_->bytes_ - budget_->held_ < bytes)
+        return failure{errc::pool_exhausted,
+                       "the KV pool has " + std::to_string(budget_->bytes_ - budget_->held_) +
+                           " bytes free, a recurrent state takes " + std::to_string(bytes)};
+    ++states_;
+    budget_->held_ += bytes;
+    budget_->touched_ += bytes;
+    budget_->reclaim(*this);
+    return {};
+}
+
+void block_pool::uncount_state() noexcept {
+    const std::size_t bytes = layout_.state_frames() * layout_.frame_bytes();
+    std::lock_guard lock(budget_->mutex_);
+    ASSERT(states_ > 0);
+    --states_;
+    budget_->held_ -= bytes;
+    budget_->touched_ -= bytes;
+    budget_->tell_of_room(*this);
+}
+
+std::size_t block_pool::state_count() const {
+    std::lock_guard lock(budget_->mutex_);
+    return states_;
+}
+
 /// Requires: the mutex is held.
 std::size_t block_pool::free_now() const {
     return std::min(free_.size(), (budget_->bytes_ - budget_->held_) / layout_.frame_bytes());
@@ -151,7 +181,7 @@ std::size_t block_pool::free_count() const {
 std::size_t block_pool::held_count() const {
     std::lock_guard lock(budget_->mutex_);
     check_invariant();
-    return held_total_;
+    return held_total_ + states_ * layout_.state_frames();
 }
 
 result<std::shared_ptr<kv_block>> kv_block::make(block_pool& pool, kv_part part) {

@@ -38,11 +38,21 @@ class block_pool {
     /// Requires: every frame came from allocate() of this pool and is held.
     void release(const std::vector<std::byte*>& frames) noexcept;
 
+    /// Counts a recurrent state, whose memory lies beside the arena, in the budget: as many bytes
+    /// as layout().state_frames() frames have. Requires: the layout has states. Errors:
+    /// pool_exhausted.
+    result<void> count_state();
+    /// Requires: one was counted.
+    void uncount_state() noexcept;
+    /// How many are counted.
+    std::size_t state_count() const;
+
     const kv_layout& layout() const noexcept { return layout_; }
     /// As many as it may have when the others of its budget have none.
     std::size_t frame_count() const noexcept { return frame_count_; }
     /// How many can be taken now.
     std::size_t free_count() const;
+    /// Those of allocate(), and the frames' worth of every state.
     std::size_t held_count() const;
     /// Whether frames of the other one take room from this one.
     bool shares_with(const block_pool& other) const noexcept { return budget_ == other.budget_; }
@@ -61,6 +71,7 @@ class block_pool {
     std::size_t untouched_ = 0;     // of the first of free_: they take no memory
     std::vector<bool> held_;        // by frame number; catches a double release
     std::size_t held_total_ = 0;
+    std::size_t states_ = 0;
 };
 
 /// 256 tokens of one part's layers: the unit that is shared, stored and evicted. Returns its frames
@@ -149,6 +160,7 @@ class kv_sequence {
     /// nothing: goes back to the last block boundary, or to 0 where the window before it is gone;
     /// what is computed again from there is the same. Returns: whether there was such a tail.
     bool drop_shared_tail();
+    bool has_shared_tail() const noexcept { return tail_is_shared(); }
     /// Whether the window has left a block behind since the blocks were last shared.
     bool window_has_moved() const noexcept { return kept_from_ > kept_from_when_shared_; }
 

@@ -113,8 +113,12 @@ std::size_t row_cost(const kv_region& region) {
 
 }  // namespace
 
-kv_layout::kv_layout(std::vector<kv_layer> layers, kv_recipe recipe, int block_tokens)
-    : layers_(std::move(layers)), recipe_(recipe), block_tokens_(block_tokens) {
+kv_layout::kv_layout(std::vector<kv_layer> layers, kv_recipe recipe, int block_tokens,
+                     std::size_t state_bytes)
+    : layers_(std::move(layers)),
+      recipe_(recipe),
+      block_tokens_(block_tokens),
+      state_bytes_(state_bytes) {
     if (layers_.empty()) throw std::invalid_argument("a kv layout needs at least one layer");
     require_size("layer count",
                  static_cast<int>(std::min<std::size_t>(layers_.size(), size_max + 1)));
@@ -181,9 +185,10 @@ std::size_t kv_layout::frames_for(int tokens, int chunk_tokens) const {
     const std::size_t reached =
         blocks_of(std::max(window_ - 1, 0), block_tokens_) +
         blocks_of(std::int64_t{chunk_tokens} + block_tokens_ - 1, block_tokens_);
-    const std::size_t wide = tokens == 0 ? 0 : wide_frames() * (chunk_tokens > 0 ? 2 : 1);
+    const std::size_t ends =
+        tokens == 0 ? 0 : (wide_frames() + state_frames()) * (chunk_tokens > 0 ? 2 : 1);
     return blocks * layers(kv_part::full).size() +
-           std::min(blocks, reached) * layers(kv_part::sliding).size() + wide;
+           std::min(blocks, reached) * layers(kv_part::sliding).size() + ends;
 }
 
 int kv_layout::tokens_in(std::size_t frames, int chunk_tokens, int tokens_max) const {
@@ -196,7 +201,7 @@ int kv_layout::tokens_in(std::size_t frames, int chunk_tokens, int tokens_max) c
 }
 
 std::uint64_t kv_layout::bytes_for(int tokens) const {
-    std::uint64_t bytes = 0;
+    std::uint64_t bytes = tokens == 0 ? 0 : state_bytes_;
     for (int index = 0; index < layer_count(); ++index) {
         const int window = layer(index).window;
         const int kept = window == 0 ? tokens : std::min(tokens, window);

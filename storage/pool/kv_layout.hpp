@@ -26,8 +26,8 @@ struct kv_layer {
 };
 
 /// The layers of a block that are kept, shared, stored and let go together: those that see every
-/// token, and those that see a window.
-enum class kv_part { full, sliding };
+/// token, and those that see a window. Beside them, for files only, recurrent states.
+enum class kv_part { full, sliding, state };
 inline constexpr std::array kv_parts{kv_part::full, kv_part::sliding};
 
 /// Where K (or V) of a layer lies inside a frame. Offsets and sizes in bytes. Values inside keys
@@ -70,12 +70,15 @@ struct wide_place {
 
 class kv_layout {
   public:
+    /// `state_bytes`: of what layers with recurrent state keep of a text in place of K and V; 0
+    /// where there are none such.
     /// Requires: at least one layer, positive sizes, bits in {4, 5, 6, 8, 16} or, of keys, 7, dims
     /// that are multiples of the group size unless bits is 16, values inside keys no longer than
     /// these and kept alike, a wide tail only of rotated keys and values, by a number of tokens
     /// that divides a block and whose f16 rows a frame has room for. Throws std::invalid_argument
     /// naming the value otherwise.
-    kv_layout(std::vector<kv_layer> layers, kv_recipe recipe, int block_tokens = 256);
+    kv_layout(std::vector<kv_layer> layers, kv_recipe recipe, int block_tokens = 256,
+              std::size_t state_bytes = 0);
 
     int layer_count() const noexcept { return static_cast<int>(layers_.size()); }
     int block_tokens() const noexcept { return block_tokens_; }
@@ -90,6 +93,13 @@ class kv_layout {
     }
     /// Bytes of one frame, a multiple of 64: the largest layer's need.
     std::size_t frame_bytes() const noexcept { return frame_bytes_; }
+    /// Bytes of one recurrent state; 0: the model has no layers with recurrent state.
+    std::size_t state_bytes() const noexcept { return state_bytes_; }
+    bool has_states() const noexcept { return state_bytes_ > 0; }
+    /// What a state takes of a pool, in whole frames.
+    std::size_t state_frames() const noexcept {
+        return has_states() ? (state_bytes_ + frame_bytes_ - 1) / frame_bytes_ : 0;
+    }
     /// Bytes that one more token costs over all layers, windows ignored.
     std::size_t bytes_per_token() const noexcept { return bytes_per_token_; }
 
@@ -119,13 +129,14 @@ class kv_layout {
 
     /// Most frames that a conversation needs while it grows to `tokens` tokens, at most
     /// `chunk_tokens` of them a step: every block of the full layers, and of the sliding ones those
-    /// that the window and a chunk reach. With its wide tail, and while it grows the next one too.
+    /// that the window and a chunk reach. With its wide tail and its recurrent state, and while it
+    /// grows the next one of each too.
     std::size_t frames_for(int tokens, int chunk_tokens) const;
     /// The longest conversation that `frames` frames hold, in whole blocks; looks no further than
     /// the block that `tokens_max` falls into.
     int tokens_in(std::size_t frames, int chunk_tokens, int tokens_max) const;
-    /// Bytes of K and V that a conversation of `tokens` tokens needs, windows counted, without what
-    /// is left free in its last block.
+    /// Bytes of K and V, and of a recurrent state, that a conversation of `tokens` tokens needs,
+    /// windows counted, without what is left free in its last block.
     std::uint64_t bytes_for(int tokens) const;
     bool operator==(const kv_layout&) const = default;
 
@@ -142,6 +153,7 @@ class kv_layout {
     int window_ = 0;                            // the widest of the sliding layers
     std::size_t frame_bytes_ = 0;
     std::size_t bytes_per_token_ = 0;
+    std::size_t state_bytes_ = 0;
 };
 
 }  // namespace semantic::storage

@@ -72,7 +72,7 @@ class pool_budget {
     void leave(block_pool& pool);
     member& of(const block_pool& pool);
     /// Requires: the mutex is held.
-    void reclaim(const block_pool& for_whom);
+    void reclaim(block_pool& for_whom);
     void tell_of_room(const block_pool& from);
 
     const std::size_t bytes_;

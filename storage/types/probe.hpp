@@ -15,6 +15,13 @@ struct store_probe {
     std::atomic<std::uint64_t> bytes_written{0};
     std::atomic<std::uint64_t> bytes_read{0};
     std::atomic<std::uint64_t> restore_us{0};  // of restores that read something, from end to end
+    // Recurrent states; their bytes are part of bytes_written and bytes_read.
+    std::atomic<std::uint64_t> states_written{0};
+    std::atomic<std::uint64_t> states_read{0};
+    std::atomic<std::uint64_t> state_bytes_written{0};
+    std::atomic<std::uint64_t> state_bytes_read{0};
+    std::atomic<std::uint64_t> states_corrupt{0};
+    std::atomic<std::uint64_t> states_missing{0};
     std::atomic<std::uint64_t> manifests_written{0};
     std::atomic<std::uint64_t> save_failures{0};
     std::atomic<std::uint64_t> blocks_corrupt{0};

@@ -189,6 +189,13 @@ TEST(config, names_of_the_earlier_system_are_aliases) {
     EXPECT_EQ(values.api_keys, (std::vector<std::string>{"k1", "k2"}));
 }
 
+TEST(config, states_of_turns_and_agents_reach_the_engine) {
+    const config values = parse({"--states-per-turn", "3", "--states-per-agent", "5"}, {}).values;
+    const auto options = make_engine_options(values, "/m", "/home/me");
+    EXPECT_EQ(options.states_per_turn, 3);
+    EXPECT_EQ(options.states_per_agent, 5);
+}
+
 TEST(config, disk_budget_is_given_in_mebibytes) {
     EXPECT_EQ(parse({"--disk-budget-mb", "3"}, {}).values.disk_budget_mb, 3u);
     config values;
@@ -326,6 +333,14 @@ TEST(config, bad_values_are_errors_that_name_the_place) {
               "SEMANTIC_MLX_KV_BITS '5' must be auto, 4, 8 or 16");
     EXPECT_EQ(fault({"--max-loaded", "9"}), "--max-loaded '9' must be a whole number from 1 to 8");
     EXPECT_EQ(fault({"--max-loaded", "0"}), "--max-loaded '0' must be a whole number from 1 to 8");
+    EXPECT_EQ(fault({"--states-per-turn", "65"}),
+              "--states-per-turn '65' must be a whole number from 1 to 64");
+    EXPECT_EQ(fault({"--states-per-turn", "0"}),
+              "--states-per-turn '0' must be a whole number from 1 to 64");
+    EXPECT_EQ(fault({"--states-per-agent", "129"}),
+              "--states-per-agent '129' must be a whole number from 2 to 128");
+    EXPECT_EQ(fault({"--states-per-agent", "1"}),
+              "--states-per-agent '1' must be a whole number from 2 to 128");
     config_file file("port = 80x\n");
     EXPECT_EQ(fault({"--config", file.path()}),
               file.path() + ":1: port '80x' must be a whole number from 0 to 65535");

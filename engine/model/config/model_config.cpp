@@ -508,7 +508,7 @@ storage::kv_layout make_kv_layout(const model_config& config, storage::kv_recipe
             layers.push_back({config.kv_heads, config.head_dim, config.head_dim, layer.window});
         }
     }
-    return storage::kv_layout(std::move(layers), recipe, block_tokens);
+    return storage::kv_layout(std::move(layers), recipe, block_tokens, config.state_bytes());
 }
 
 }  // namespace semantic::engine

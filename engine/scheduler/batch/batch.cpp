@@ -256,7 +256,7 @@ bool batch::relieve(bool others_were_busy) {
     if (decided == relief::wait) return wait_for_others();
     if (decided == relief::preempt_youngest)
         preempt_youngest();
-    else if (others_may_give_way() || sequences_.running().front()->cache().drop_shared_tail())
+    else if (others_may_give_way() || sequences_.running().front()->drop_shared_tail())
         return true;
     else
         end_for_want_of_blocks(*sequences_.running().front());

@@ -56,9 +56,14 @@ void delivery::prompt_finished(sequence& run, std::span<const float> logits) {
         outputs_.save(work.prompt->agent, storage::save_extent::everything);
         return;
     }
-    storage::agent_state memory = run.snapshot();
+    storage::agent_state memory = run.snapshot(true);
     if (work.request.choices > 1)
-        choices_.add({run.work_ptr(), memory.blocks, {logits.begin(), logits.end()}, run.seed()});
+        choices_.add({run.work_ptr(),
+                      memory.blocks,
+                      {logits.begin(), logits.end()},
+                      run.seed(),
+                      1,
+                      memory.states.empty() ? nullptr : memory.states.back().state});
     publish(run, std::move(memory));
     outputs_.save(work.prompt->agent, storage::save_extent::full_blocks);
 }
@@ -73,7 +78,7 @@ void delivery::publish_read(sequence& run) {
     if (run.choice() != 0 || run.view().position == 0 || sequences_.has_ended(run) ||
         sequences_.is_early(run))
         return;
-    publish(run, run.snapshot());
+    publish(run, run.snapshot(true));
 }
 
 // Sliding frames that the window has passed go to disk, for who parts from this conversation later,

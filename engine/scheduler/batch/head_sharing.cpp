@@ -143,8 +143,10 @@ bool head_sharing::look_again(sequence& run) {
     const remembered found = find_longest(prompt);
     if (found.tokens - known < head_tokens_min) return false;
     auto there = store_.restore_hot(*found.state, found.tokens);
-    if (there) run.go_on_from(std::move(there->blocks), found.tokens);
-    return there.has_value();
+    // With recurrent states it may end at an earlier place.
+    if (!there || there->tokens - known < head_tokens_min) return false;
+    run.go_on_from(std::move(*there), found.state->states);
+    return true;
 }
 
 void head_sharing::look_again() {

@@ -34,7 +34,8 @@ std::vector<sampled_row> model_pass::run(std::span<const step_row> rows,
         float* logits = logits_.data() + sampled.size() * vocabulary_;
         steps.push_back({run->next_tokens(count), &run->cache(),
                          sample_it ? std::span<const int>(&last[i], 1) : std::span<const int>(),
-                         sample_it ? logits : nullptr, arriving});
+                         sample_it ? logits : nullptr, arriving, run->states().current(),
+                         run->states().next()});
         if (sample_it) sampled.push_back({run, {logits, vocabulary_}});
         if (run->prompt_done()) {
             ++pass.decoding;
@@ -46,6 +47,7 @@ std::vector<sampled_row> model_pass::run(std::span<const step_row> rows,
     auto begin = clock::now();
     model_.forward(steps);
     pass.seconds = std::chrono::duration<double>(clock::now() - begin).count();
+    for (const step_row& row : rows) row.run->step_has_run();
     measure(pass, arriving != nullptr);
     sampled.insert(sampled.end(), waiting.begin(), waiting.end());
     form_load load{.pass_seconds = pass.seconds};

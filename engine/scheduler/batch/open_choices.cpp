@@ -17,6 +17,7 @@ bool open_choices::release_blocks() {
     for (prompt_end& prompt : prompts_) {
         any = any || prompt.has_prompt();
         prompt.blocks.clear();
+        prompt.state.reset();
     }
     return any;
 }

@@ -10,6 +10,7 @@
 
 #include "engine/scheduler/queue/job.hpp"
 #include "storage/pool/block_pool.hpp"
+#include "storage/pool/recurrent_state.hpp"
 
 namespace semantic::engine {
 
@@ -22,6 +23,7 @@ class open_choices {
         std::vector<float> logits;                    // [vocabulary] of the prompt's last token
         std::uint64_t seed = 0;                       // of choice 0
         int next = 1;                                 // the choice to start next
+        storage::recurrent_ptr state{};               // behind the prompt, where there are such
 
         bool has_prompt() const { return !blocks.empty(); }
     };

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "engine/prompt/prompt_notes.hpp"
+#include "engine/prompt/prompt_tokens.hpp"
 #include "engine/text/output/output_parser.hpp"
 #include "engine/text/tokenizer/utf8.hpp"
 
@@ -20,11 +21,17 @@ std::vector<token_id> stop_tokens_of(const answer_rules& rules, const ending_par
     return all;
 }
 
+/// What the memory that a request goes on from keeps.
+const std::vector<storage::kept_state>& kept_in(const job& work) {
+    static const std::vector<storage::kept_state> none;
+    return work.prompt->source == nullptr ? none : work.prompt->source->states;
+}
+
 }  // namespace
 
 sequence::sequence(job_ptr work, int choice, std::vector<storage::kv_block_parts> blocks, int known,
                    storage::block_pool& pool, const tokenizer& words, const answer_rules& rules,
-                   std::uint64_t seed)
+                   std::uint64_t seed, storage::recurrent_ptr state)
     : work_(std::move(work)),
       choice_(choice),
       seed_(work_->request.sampling.seed.value_or(seed)),
@@ -33,6 +40,7 @@ sequence::sequence(job_ptr work, int choice, std::vector<storage::kv_block_parts
       pool_(pool),
       block_tokens_(pool.layout().block_tokens()),
       cache_(pool, std::move(blocks), known),
+      states_(pool, std::move(state), known, kept_in(*work_), plan_own_places(), rules.places),
       tokens_(work_->prompt->tokens),
       token_ends_(work_->prompt->token_ends),
       text_(work_->prompt->text),
@@ -45,9 +53,33 @@ sequence::sequence(job_ptr work, int choice, std::vector<storage::kv_block_parts
         constraint_.emplace(work_->form.program, tokenizer_, *work_->form.vocabulary, stop_tokens_);
 }
 
+/// Only the first choice's memory is kept.
+std::vector<planned_place> sequence::plan_own_places() const {
+    if (!pool_.layout().has_states() || choice_ != 0) return {};
+    const prompt_places places = find_places(work_->request.chat, *work_->prompt, tokenizer_);
+    return plan_places(places, cache_.token_count(), static_cast<int>(work_->prompt->tokens.size()),
+                       rules_.places);
+}
+
+storage::result<void> sequence::reserve(int tokens) {
+    if (auto ok = cache_.reserve(tokens); !ok) return ok;
+    return states_.reserve();
+}
+
+bool sequence::drop_shared_tail() {
+    if (!pool_.layout().has_states()) return cache_.drop_shared_tail();
+    // The state at the block's boundary is gone: all is computed again.
+    if (!cache_.has_shared_tail()) return false;
+    give_back_blocks();
+    return true;
+}
+
 sequence_view sequence::view() const {
     int position = cache_.token_count();
-    return {work_->id, position, static_cast<int>(tokens_.size()) - position, prompt_done()};
+    sequence_view seen{work_->id, position, static_cast<int>(tokens_.size()) - position,
+                       prompt_done()};
+    seen.next_place = states_.next_place(position);
+    return seen;
 }
 
 std::span<const token_id> sequence::next_tokens(int count) const {
@@ -222,6 +254,7 @@ token_scores sequence::scores_of(std::span<const float> logits, token_id token) 
 
 void sequence::give_back_blocks() {
     go_on_from({}, 0);
+    states_.reset();
     looked_at = 0;
 }
 
@@ -231,7 +264,18 @@ void sequence::go_on_from(std::vector<storage::kv_block_parts> blocks, int token
     cache_ = storage::kv_sequence(pool_, std::move(blocks), tokens);
 }
 
-storage::agent_state sequence::snapshot() { return snapshot(cache_.share(), cache_.token_count()); }
+void sequence::go_on_from(storage::restored_prefix prefix,
+                          const std::vector<storage::kept_state>& kept) {
+    go_on_from(std::move(prefix.blocks), prefix.tokens);
+    states_.go_on_from(std::move(prefix.state), prefix.tokens, kept);
+}
+
+storage::agent_state sequence::snapshot(bool goes_on) {
+    const int tokens = cache_.token_count();
+    storage::agent_state state = snapshot(cache_.share(), tokens);
+    state.states = states_.publish(tokens, true, goes_on);
+    return state;
+}
 
 storage::agent_state sequence::snapshot_at_end() {
     storage::agent_state state = snapshot();
@@ -284,7 +328,9 @@ storage::message_end sequence::end_of_answer(const storage::agent_state& memory)
 storage::agent_state sequence::snapshot_of_whole_blocks() {
     std::vector<storage::kv_block_parts> blocks = cache_.share_whole_blocks();
     int tokens = static_cast<int>(blocks.size()) * block_tokens_;
-    return snapshot(std::move(blocks), tokens);
+    storage::agent_state state = snapshot(std::move(blocks), tokens);
+    state.states = states_.publish(tokens, tokens == cache_.token_count(), true);
+    return state;
 }
 
 storage::agent_state sequence::snapshot(std::vector<storage::kv_block_parts> blocks,

@@ -13,8 +13,10 @@
 
 #include "engine/grammar/output_constraint.hpp"
 #include "engine/model/sampler.hpp"
+#include "engine/scheduler/policy/kept_places.hpp"
 #include "engine/scheduler/policy/plan.hpp"
 #include "engine/scheduler/queue/job.hpp"
+#include "engine/scheduler/states/sequence_states.hpp"
 #include "engine/text/output/answer_format.hpp"
 #include "engine/text/output/stop_matcher.hpp"
 #include "engine/text/output/utf8_stream.hpp"
@@ -31,16 +33,18 @@ struct answer_rules {
     answer_format answers{};      // how reasoning is told from the rest
     std::string chat_template{};  // its family, for refusals
     std::string thinking_end{};   // what ends the reasoning once its budget is spent
+    place_rules places{};         // where a memory keeps recurrent states, where the model has them
 };
 
 class sequence {
   public:
-    /// Starts from `known` tokens whose KV `blocks` hold, at most the whole prompt. `seed` draws
-    /// choice 0 of a request that has none of its own.
+    /// Starts from `known` tokens whose KV `blocks` hold, at most the whole prompt, with `state`,
+    /// the recurrent state behind them, where the model has such. `seed` draws choice 0 of a
+    /// request that has none of its own.
     /// Requires: work->prompt is set.
     sequence(job_ptr work, int choice, std::vector<storage::kv_block_parts> blocks, int known,
              storage::block_pool& pool, const tokenizer& words, const answer_rules& rules,
-             std::uint64_t seed);
+             std::uint64_t seed, storage::recurrent_ptr state = {});
 
     const job& work() const { return *work_; }
     const job_ptr& work_ptr() const { return work_; }
@@ -48,6 +52,15 @@ class sequence {
     std::uint64_t seed() const { return seed_; }
     sequence_view view() const;
     storage::kv_sequence& cache() { return cache_; }
+    sequence_states& states() { return states_; }
+    /// Takes frames for `tokens` tokens in all, and memory for the recurrent state behind them.
+    /// Errors: pool_exhausted (what was taken stays).
+    storage::result<void> reserve(int tokens);
+    /// Says that the model has run the tokens up to cache().token_count().
+    void step_has_run() { states_.advance(cache_.token_count()); }
+    /// Gives up what makes reserve() copy, so that what fits when it is read whole fits when it
+    /// goes on; computes that again. Returns: whether there was any.
+    bool drop_shared_tail();
     /// The next `count` tokens to run, at positions cache().token_count() ...
     std::span<const token_id> next_tokens(int count) const;
     /// Whether running `count` more tokens reaches the last known one, so that its logits are to be
@@ -91,19 +104,22 @@ class sequence {
 
     /// Starts anew at position 0, with all that is known so far as its prompt.
     void give_back_blocks();
-    /// Goes on behind the first `tokens` tokens of its prompt, which `blocks` hold, in place of
-    /// what it has.
-    void go_on_from(std::vector<storage::kv_block_parts> blocks, int tokens);
+    /// Goes on after the tokens of its prompt that `prefix` has, in place of its own. `kept`: the
+    /// recurrent states of the memory that these are of.
+    void go_on_from(storage::restored_prefix prefix, const std::vector<storage::kept_state>& kept);
 
     /// The memory as far as KV exists now. The blocks are shared with the caller from then on.
-    storage::agent_state snapshot();
+    /// `goes_on`: a longer version of it follows.
+    storage::agent_state snapshot(bool goes_on = false);
     /// The same when the answer is complete: with the place where it ends.
     storage::agent_state snapshot_at_end();
     /// The same without the tokens of a partly filled last block, which stays the sequence's own.
     storage::agent_state snapshot_of_whole_blocks();
 
   private:
+    void go_on_from(std::vector<storage::kv_block_parts> blocks, int tokens);
     storage::agent_state snapshot(std::vector<storage::kv_block_parts> blocks, int tokens) const;
+    std::vector<planned_place> plan_own_places() const;
     storage::message_end end_of_answer(const storage::agent_state& memory) const;
     /// Notes an answer that did not end by itself with the turns that the model wrote.
     void note_cut_turn(const storage::message_end& end, storage::agent_state& memory) const;
@@ -128,6 +144,7 @@ class sequence {
     storage::block_pool& pool_;
     const int block_tokens_;
     storage::kv_sequence cache_;
+    sequence_states states_;
     std::vector<token_id> tokens_;  // prompt, then what was sampled and belongs to the text
     std::vector<std::uint32_t> token_ends_;
     std::string text_;

@@ -11,7 +11,7 @@ namespace semantic::engine {
 
 namespace {
 
-prompt_usage usage_of(const job& work) {
+prompt_usage usage_of(const job& work, bool has_states) {
     const resolved_prompt& prompt = *work.prompt;
     const storage::restored_prefix& restored = *work.restored;
     prompt_usage usage;
@@ -30,6 +30,12 @@ prompt_usage usage_of(const job& work) {
     if (restored.why != storage::shortfall::none) {
         usage.detail = restored.detail;
         usage.why = reason_of(restored.why);
+    }
+    if (has_states && restored.tokens < prompt.reuse_tokens) {
+        if (usage.why == miss_reason::none) usage.why = miss_reason::too_short;
+        usage.detail += (usage.detail.empty() ? "state at " : "; state at ") +
+                        std::to_string(restored.tokens) + " of " +
+                        std::to_string(prompt.reuse_tokens) + " tokens";
     }
     return usage;
 }
@@ -113,7 +119,13 @@ std::unique_ptr<sequence> starter::make_sequence(const job_ptr& work) {
     work->choices_left = work->request.choices;
     storage::restored_prefix& known = *work->restored;
     auto run = std::make_unique<sequence>(work, 0, std::move(known.blocks), known.tokens, pool_,
-                                          tokenizer_, answers_, seeds_);
+                                          tokenizer_, answers_, seeds_, known.state);
+    if (pool_.layout().has_states() && run->cache().token_count() != known.tokens) {
+        // There is no state at the beginning of the group.
+        known.state.reset();
+        run = std::make_unique<sequence>(work, 0, std::vector<storage::kv_block_parts>(), 0, pool_,
+                                         tokenizer_, answers_, seeds_);
+    }
     // Inside a group without its wide rows, the group is computed again.
     known.tokens = run->cache().token_count();
     known.tokens_read = std::min(known.tokens_read, known.tokens);
@@ -121,7 +133,7 @@ std::unique_ptr<sequence> starter::make_sequence(const job_ptr& work) {
 }
 
 void starter::announce(const job_ptr& work) {
-    prompt_usage usage = usage_of(*work);
+    prompt_usage usage = usage_of(*work, pool_.layout().has_states());
     usage.not_held = work->form.not_held;
     usage.template_fit = work->prompt->template_fit;
     count_usage(usage, probe_);
@@ -167,8 +179,9 @@ void starter::revoke_early() {
 
 void starter::begin_choice(const open_choices::prompt_end& prompt) {
     int tokens = prompt.has_prompt() ? static_cast<int>(prompt.work->prompt->tokens.size()) : 0;
-    sequence& run = sequences_.add(std::make_unique<sequence>(
-        prompt.work, prompt.next, prompt.blocks, tokens, pool_, tokenizer_, answers_, prompt.seed));
+    sequence& run = sequences_.add(
+        std::make_unique<sequence>(prompt.work, prompt.next, prompt.blocks, tokens, pool_,
+                                   tokenizer_, answers_, prompt.seed, prompt.state));
     probe_.running.fetch_add(1, std::memory_order_relaxed);
     if (prompt.has_prompt() && run.draw_ahead(prompt.logits, form_share_least))
         deliver_.take_token(run, prompt.logits);

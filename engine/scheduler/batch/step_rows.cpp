@@ -22,8 +22,9 @@ std::vector<step_row> step_rows::choose(const sequence_set& sequences, const hea
         sequence& run = *runs[plan.prefill->index];
         last_prefilled_ = run.work().id;
         // A chunk needs its frames of every layer at once, a window's worth is left of some.
-        int tokens = cut_chunk(views[plan.prefill->index].position, plan.prefill->tokens,
-                               heads.ends_of(run), pool_.layout().slides());
+        int tokens =
+            cut_chunk(views[plan.prefill->index].position, plan.prefill->tokens, heads.ends_of(run),
+                      pool_.layout().slides() || pool_.layout().has_states());
         bool ready = reserve_frames(run, tokens);
         while (!ready && tokens > chunks_.min_tokens) {
             tokens = std::max(tokens / 2, chunks_.min_tokens);
@@ -37,17 +38,20 @@ std::vector<step_row> step_rows::choose(const sequence_set& sequences, const hea
 // Room for `tokens` more tokens of one sequence; evicts memory that no sequence runs on.
 bool step_rows::reserve_frames(sequence& run, int tokens) {
     int has = run.cache().token_count(), total = has + tokens;
-    if (run.cache().reserve(total)) return true;
+    if (run.reserve(total)) return true;
     const storage::kv_layout& layout = pool_.layout();
     // A block more than the growth: a shared tail is copied before it is written.
     int blocks = (total + layout.block_tokens() - 1) / layout.block_tokens() -
                  (has + layout.block_tokens() - 1) / layout.block_tokens() + 1;
-    auto need = static_cast<std::size_t>(blocks * layout.layer_count()) + 2 * layout.wide_frames();
+    auto need = static_cast<std::size_t>(blocks * layout.layer_count()) + 2 * layout.wide_frames() +
+                layout.state_frames();
     store_.make_room(need, &run.work().prompt->agent);
-    if (run.cache().reserve(total)) return true;
+    if (run.reserve(total)) return true;
     // What was saved of this very agent comes last: it shares all but its tail with the sequence.
     store_.make_room(need, nullptr);
-    return run.cache().reserve(total).has_value();
+    if (run.reserve(total)) return true;
+    // States that were kept on the way spare a later prompt time, and need not be there.
+    return run.states().drop_kept() && run.reserve(total);
 }
 
 }  // namespace semantic::engine

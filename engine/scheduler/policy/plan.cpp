@@ -62,7 +62,8 @@ step_plan plan_step(std::span<const sequence_view> running, const chunk_policy& 
         int tokens = decoding == 0 ? chunk_tokens(sequence.position, sequence.pending, policy)
                                    : chunk_tokens_beside(decoding, sequence.position,
                                                          sequence.pending, policy, cost);
-        step.prefill = prefill_chunk{*index, tokens};
+        const int left = sequence.next_place - sequence.position;
+        step.prefill = prefill_chunk{*index, left > 0 ? std::min(tokens, left) : tokens};
     }
     return step;
 }

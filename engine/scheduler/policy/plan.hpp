@@ -21,6 +21,7 @@ struct sequence_view {
     int pending = 0;   // tokens known but not yet run: the rest of the prompt, or 1 when decoding
     bool decoding = false;  // its prompt is done
     bool waits = false;     // another one reads its prompt's beginning (shared_heads)
+    int next_place = 0;     // where a chunk has to end at the latest; 0: nowhere
 };
 
 struct chunk_policy {

@@ -3,7 +3,6 @@
 #include <charconv>
 #include <functional>
 
-#include "storage/disk/block_format.hpp"
 #include "storage/disk/manifest.hpp"
 #include "storage/objects/agents/common_secret.hpp"
 
@@ -53,8 +52,8 @@ object_result<needs> find_needs(object_store& objects) {
             ++found.unreadable;
             return {};
         }
-        for (const manifest_block& block : decoded->agent.blocks)
-            for (const kv_part part : kv_parts) found.blocks.insert(block_path(block.name, part));
+        for (agent_part_file& file : files_of(decoded->agent))
+            found.blocks.insert(std::move(file.path));
         return {};
     };
     if (auto ok = for_each_object(objects, "agents/", visit); !ok) return ok.error();

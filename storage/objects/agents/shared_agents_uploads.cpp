@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <random>
 
-#include "storage/disk/block_format.hpp"
 #include "storage/disk/manifest.hpp"
 #include "storage/objects/agents/manifest_versions.hpp"
 #include "storage/objects/agents/shared_agents.hpp"
@@ -121,9 +120,8 @@ object_result<void> shared_agents::look_for_sweep(const std::string& manifest,
     if (auto ok = look_at_sweeps(); !ok) return ok;
     bool is_safe = sweep_.version == before && !sweep_.notice.going.contains(manifest);
     if (const auto decoded = decode_manifest(bytes); decoded && !sweep_.notice.going.empty())
-        for (const manifest_block& each : decoded->agent.blocks)
-            for (const kv_part part : kv_parts)
-                is_safe = is_safe && !sweep_.notice.going.contains(block_path(each.name, part));
+        for (const agent_part_file& each : files_of(decoded->agent))
+            is_safe = is_safe && !sweep_.notice.going.contains(each.path);
     if (is_safe) return {};
     there_.clear();
     return unavailable("the object store is being swept");
@@ -137,11 +135,9 @@ object_result<void> shared_agents::upload_blocks(const std::string& manifest,
         return object_failure{object_errc::corrupt, manifest + ": " + decoded.error().what};
     // A model without windows has no sliding parts, and no block says whether it has one.
     std::vector<std::string> unknown;
-    for (const manifest_block& each : decoded->agent.blocks)
-        for (const kv_part part : kv_parts)
-            if (std::string path = block_path(each.name, part);
-                !there_.contains(path) && (part == kv_part::full || is_here(path)))
-                unknown.push_back(std::move(path));
+    for (agent_part_file& each : files_of(decoded->agent))
+        if (!there_.contains(each.path) && (each.is_needed || is_here(each.path)))
+            unknown.push_back(std::move(each.path));
     const auto known = look_for_blocks(unknown);
     if (!known) return known.error();
     std::mutex mutex;  // guards `why`

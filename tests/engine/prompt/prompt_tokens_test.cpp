@@ -141,5 +141,76 @@ TEST(prompt_tokens, the_last_row_of_the_embedding_is_the_last_token_there_is) {
     EXPECT_NE(refused.error().what.find(words().bytes(100)), std::string::npos);
 }
 
+// --- places that prompts part at ---
+
+/// A prompt whose `texts` are content, and nothing else is.
+resolved_prompt rendered(const std::string& text, const std::vector<std::string>& texts) {
+    resolved_prompt prompt{*storage::agent_id::parse("a"), text};
+    std::size_t at = 0;
+    for (const std::string& each : texts) {
+        at = text.find(each, at);
+        prompt.content.push_back({at, at + each.size()});
+        at += each.size();
+    }
+    prompt.tokens = words().encode(text, prompt.token_ends, prompt.content);
+    prompt.turn_begin = text.rfind("<|im_start|>assistant");
+    return prompt;
+}
+
+/// The text of the first `place` tokens.
+std::string before(const resolved_prompt& prompt, int place) {
+    return prompt.text.substr(
+        0, place == 0 ? 0 : prompt.token_ends[static_cast<std::size_t>(place) - 1]);
+}
+
+message said_by(role from, const std::string& text) { return {from, {text_part{text}}}; }
+
+TEST(find_places, are_behind_control_tokens_before_messages_and_before_the_answer) {
+    const std::string system = "<|im_start|>system\nBe kind.<|im_end|>\n<|im_start|>";
+    const std::string first = system +
+                              "user\n  Who are you?<|im_end|>\n<|im_start|>assistant\nI am "
+                              "here.<|im_end|>\n<|im_start|>";
+    const std::string second = first + "user\nWhere?<|im_end|>\n";
+    const auto prompt = rendered(second + "<|im_start|>assistant\n",
+                                 {"Be kind.", "Who are you?", "I am here.", "Where?"});
+    conversation chat{"Be kind.",
+                      {said_by(role::user, "  Who are you?"),
+                       said_by(role::assistant, "I am here."), said_by(role::user, "Where?")},
+                      {}};
+    const prompt_places places = find_places(chat, prompt, words());
+    EXPECT_EQ(before(prompt, places.root), system);
+    ASSERT_EQ(places.messages.size(), 2u);
+    EXPECT_EQ(before(prompt, places.messages[0]), system);
+    EXPECT_EQ(before(prompt, places.messages[1]), first);
+    EXPECT_EQ(before(prompt, places.generation), second);
+}
+
+TEST(find_places, of_the_latest_two_messages_of_a_long_history) {
+    std::string text;
+    std::vector<std::string> texts;
+    conversation chat;
+    for (int i = 0; i < 9; ++i) {
+        texts.push_back("Question " + std::to_string(i));
+        text += "<|im_start|>user\n" + texts.back() + "<|im_end|>\n";
+        chat.messages.push_back(said_by(role::user, texts.back()));
+    }
+    const auto prompt = rendered(text + "<|im_start|>assistant\n", texts);
+    const prompt_places places = find_places(chat, prompt, words());
+    ASSERT_EQ(places.messages.size(), 2u);
+    EXPECT_TRUE(before(prompt, places.messages[0]).ends_with("Question 6<|im_end|>\n<|im_start|>"));
+    EXPECT_TRUE(before(prompt, places.messages[1]).ends_with("Question 7<|im_end|>\n<|im_start|>"));
+}
+
+TEST(find_places, are_none_where_nothing_is_found) {
+    const auto prompt = rendered("The nornes dwell under the ash.", {});
+    conversation chat{"", {said_by(role::user, "What is not there"), said_by(role::user, "")}, {}};
+    resolved_prompt raw = prompt;
+    raw.turn_begin = raw.text.size();
+    const prompt_places places = find_places(chat, raw, words());
+    EXPECT_EQ(places.root, 0);
+    EXPECT_TRUE(places.messages.empty());
+    EXPECT_EQ(places.generation, 0);
+}
+
 }  // namespace
 }  // namespace semantic::engine

@@ -123,6 +123,7 @@ class agent_cache_store_crash_test : public testing::TestWithParam<kv_layout> {
         EXPECT_EQ(state->tokens, some_tokens(count));
         EXPECT_TRUE(
             holds(layout, restored->blocks, some_tokens(restored->tokens), restored->tokens));
+        EXPECT_TRUE(kept_holds(layout, restored->state, some_tokens(count), count));
         return count;
     }
     /// The same; reads it up to earlier places too, as one that parts from it there would.
@@ -133,6 +134,7 @@ class agent_cache_store_crash_test : public testing::TestWithParam<kv_layout> {
             EXPECT_TRUE(earlier);
             EXPECT_EQ(earlier->tokens, place) << earlier->detail;
             EXPECT_TRUE(holds(layout, earlier->blocks, some_tokens(place), place));
+            EXPECT_TRUE(kept_holds(layout, earlier->state, some_tokens(place), place));
         }
         return count;
     }
@@ -148,6 +150,8 @@ class agent_cache_store_crash_test : public testing::TestWithParam<kv_layout> {
             EXPECT_TRUE(restored);
             EXPECT_EQ(restored->tokens, place) << restored->detail;
             EXPECT_TRUE(holds(layout, restored->blocks, state->tokens, place, weights_of(model)));
+            EXPECT_TRUE(
+                kept_holds(layout, restored->state, state->tokens, place, weights_of(model)));
         }
         return state->tokens;
     }
@@ -163,12 +167,16 @@ class agent_cache_store_crash_test : public testing::TestWithParam<kv_layout> {
     /// What a model remembers: which one, and the tokens.
     using memories = std::set<std::pair<std::size_t, std::vector<token_id>>>;
     /// Of block files, those of these memories are there and no others.
-    static void expect_only_what_is_needed(const std::string& directory, const memories& of) {
+    void expect_only_what_is_needed(const std::string& directory, const memories& of) {
         std::set<std::string> needed, there;
-        for (const auto& [model, tokens] : of)
+        for (const auto& [model, tokens] : of) {
             for (const block_hash& name :
                  block_names(fingerprint_of(models[model]), "salt", tokens, block_tokens))
                 needed.insert(name.hex());
+            if (!layout.has_states()) continue;
+            for (const int place : kept_places(static_cast<int>(tokens.size())))
+                needed.insert(kept_name(tokens, place, models[model]).hex());
+        }
         for (const auto& each :
              std::filesystem::recursive_directory_iterator(directory + "/blocks"))
             if (each.is_regular_file()) there.insert(each.path().filename().string().substr(0, 32));
@@ -433,6 +441,8 @@ TEST_P(agent_cache_store_crash_test, whatever_agents_share_survives_power_cuts_a
                     ASSERT_TRUE(restored);
                     EXPECT_TRUE(holds(layout, restored->blocks, state->tokens, restored->tokens,
                                       weights_of(past.model)));
+                    EXPECT_TRUE(kept_holds(layout, restored->state, state->tokens, restored->tokens,
+                                           weights_of(past.model)));
                 }
             }
             cuts += cut && files.has_fired() ? 1 : 0;
@@ -487,9 +497,10 @@ TEST_P(agent_cache_store_crash_test, a_killed_process_loses_nothing_that_it_ackn
 
 INSTANTIATE_TEST_SUITE_P(layouts, agent_cache_store_crash_test,
                          testing::Values(small_layout(), sliding_layout(), latent_layout(),
-                                         wide_layout()),
+                                         wide_layout(), recurrent_layout()),
                          [](const auto& each) {
-                             return std::string(each.param.has_wide_tail()      ? "wide"
+                             return std::string(each.param.has_states()         ? "recurrent"
+                                                : each.param.has_wide_tail()    ? "wide"
                                                 : each.param.slides()           ? "sliding"
                                                 : each.param == latent_layout() ? "latent"
                                                                                 : "dense");

@@ -4,6 +4,7 @@
 
 #include <cstring>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -35,6 +36,11 @@ inline kv_layout wide_layout() {
     const kv_form rotated{4, true, false};
     return kv_layout({{1, 16, 16, 11}, {2, 16, 32, 0}, {1, 16, 16, 5}},
                      kv_recipe(rotated, rotated, 16).with_wide_tail(2), block_tokens);
+}
+
+/// Beside KV, a recurrent state of 1,000 bytes.
+inline kv_layout recurrent_layout() {
+    return kv_layout({{1, 16, 16, 0}, {2, 16, 32, 0}}, {4, 16}, block_tokens, 1000);
 }
 
 inline agent_id id_of(const std::string& text) { return agent_id::parse(text).value(); }
@@ -172,6 +178,51 @@ inline bool holds(const kv_layout& layout, const std::vector<kv_block_parts>& bl
     return true;
 }
 
+/// Where the states of tests are kept in a text of `count` tokens: at its end, every five tokens
+/// before that, and in the middle.
+inline std::vector<int> kept_places(int count) {
+    std::vector<int> places;
+    for (int place = 1; place <= count; ++place)
+        if ((count - place) % 5 == 0 || place == count / 2) places.push_back(place);
+    return places;
+}
+
+/// The recurrent state behind the first `count` tokens, whose bytes follow from them.
+inline recurrent_ptr make_kept(block_pool& pool, const std::vector<token_id>& tokens, int count,
+                               std::uint64_t weights = 1) {
+    auto state = recurrent_state::make(pool);
+    ASSERT(state);
+    const std::uint64_t history = histories(tokens, weights)[static_cast<std::size_t>(count - 1)];
+    const auto bytes = (*state)->bytes();
+    for (std::size_t i = 0; i < bytes.size(); ++i) bytes[i] = byte_for(history, 999, 1, i);
+    return *state;
+}
+
+/// The name of the state behind the first `count` tokens of a text of the default tenant.
+inline block_hash kept_name(const std::vector<token_id>& tokens, int count,
+                            const std::string& model = "model") {
+    const int begin = (count - 1) / block_tokens * block_tokens;
+    const std::span all(tokens);
+    const auto names = block_names(fingerprint_of(model), "salt",
+                                   all.first(static_cast<std::size_t>(begin)), block_tokens);
+    return state_name(
+        {fingerprint_of(model), "salt", names.empty() ? block_hash{} : names.back(),
+         all.subspan(static_cast<std::size_t>(begin), static_cast<std::size_t>(count - begin))});
+}
+
+/// Whether what is behind the first `count` tokens has the state that these give, where there are
+/// states.
+inline bool kept_holds(const kv_layout& layout, const recurrent_ptr& state,
+                       const std::vector<token_id>& tokens, int count, std::uint64_t weights = 1) {
+    if (!layout.has_states() || count == 0) return state == nullptr;
+    if (state == nullptr || state->bytes().size() != layout.state_bytes()) return false;
+    const std::uint64_t history = histories(tokens, weights)[static_cast<std::size_t>(count - 1)];
+    bool same = true;
+    for (std::size_t i = 0; i < layout.state_bytes(); ++i)
+        same = same && state->bytes()[i] == byte_for(history, 999, 1, i);
+    return same;
+}
+
 /// `count` tokens that differ from those of another seed from the first on.
 inline std::vector<token_id> some_tokens(int count, int seed = 0) {
     std::vector<token_id> tokens;
@@ -195,6 +246,10 @@ inline agent_state make_state(block_pool& pool, const std::string& id,
     state.last_used =
         std::chrono::system_clock::time_point(std::chrono::seconds(last_used_seconds));
     state.notes["day"] = "Friday";
+    if (pool.layout().has_states())
+        for (const int place : kept_places(static_cast<int>(tokens.size())))
+            state.states.push_back({static_cast<std::uint32_t>(place), false, false,
+                                    make_kept(pool, tokens, place, weights)});
     return state;
 }
 
@@ -214,7 +269,8 @@ inline bool is_whole(agent_cache_store& store, const kv_layout& layout, const st
     const int count = static_cast<int>(tokens.size());
     const auto restored = store.restore(*state, count);
     return restored && restored->tokens == count &&
-           holds(layout, restored->blocks, tokens, count, weights);
+           holds(layout, restored->blocks, tokens, count, weights) &&
+           kept_holds(layout, restored->state, tokens, count, weights);
 }
 
 inline store_options options_for(const std::string& directory, file_system* files = nullptr) {

@@ -44,6 +44,7 @@ class store_test : public testing::Test {
         EXPECT_EQ(restored->tokens, count) << restored->detail;
         EXPECT_EQ(restored->why, shortfall::none);
         EXPECT_TRUE(holds(layout, restored->blocks, tokens, count));
+        EXPECT_TRUE(kept_holds(layout, restored->state, tokens, count));
     }
 
     const semantic::tests::temp_dir directory;

@@ -49,6 +49,19 @@ TEST(plan_step, a_chunk_beside_decoding_sequences_fills_the_time_they_leave) {
     EXPECT_EQ(plan_step(running, policy, cost, 1).prefill->tokens, 4096);
 }
 
+TEST(plan_step, a_chunk_ends_at_the_next_place_whose_state_is_kept) {
+    std::vector<sequence_view> running{{1, 100, 9000, false, false, 150}};
+    EXPECT_EQ(plan_step(running, policy, unknown, 0).prefill->tokens, 50);
+    running[0].next_place = 101;
+    EXPECT_EQ(plan_step(running, policy, unknown, 0).prefill->tokens, 1);
+    running[0].next_place = 100 + 4096;
+    EXPECT_EQ(plan_step(running, policy, unknown, 0).prefill->tokens, 4096);
+    running[0].next_place = 100 + 4097;
+    EXPECT_EQ(plan_step(running, policy, unknown, 0).prefill->tokens, 4096);
+    running[0].next_place = 0;
+    EXPECT_EQ(plan_step(running, policy, unknown, 0).prefill->tokens, 4096);
+}
+
 TEST(plan_step, prefills_take_turns_chunk_by_chunk) {
     std::vector<sequence_view> running{
         {5, 0, 9000, false}, {2, 0, 9000, false}, {9, 0, 9000, false}};
