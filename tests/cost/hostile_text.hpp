@@ -1,9 +1,11 @@
 #pragma once
 // Texts that are made to cost much: one construct again and again, deep nesting, very many names,
 // very long ones, references to everything, and whatever mutation makes of those. A language is
-// given by its pieces. The same seed makes the same texts.
+// given by its pieces, by kinds, so that what is put together is mostly well-formed: only then a
+// parser gets behind the first fault. The same seed makes the same texts.
 
 #include <cstddef>
+#include <cstdint>
 #include <random>
 #include <string>
 #include <string_view>
@@ -13,32 +15,40 @@ namespace semantic::cost {
 
 constexpr std::size_t input_bytes_max = 64 * 1024;
 
-/// In its pieces, "#" is a number that counts up, "%" a number at random, "@" a name, "$" a long
-/// text, "~" other pieces one behind another and "^" one other piece.
+/// What may stand in one place. In a piece a backquote and what follows it stand for something:
+/// `*k pieces of kind k, one or more; `1k one of them; `# a number that counts up; `= that number
+/// again; `% a number at random; `@ a name; `$ a long text; `` a backquote.
+struct piece_kind {
+    char letter;
+    std::string_view separator;            // between several
+    std::vector<std::string_view> pieces;  // the first has no piece in it
+};
+
 struct language {
-    std::string_view frame;  // around all of it
-    std::string_view separator;
-    std::vector<std::string_view> pieces;
+    std::string_view frame;  // a piece around all of it
+    std::vector<piece_kind> kinds;
 };
 
 class hostile_text {
   public:
-    hostile_text(const language& words, unsigned seed) : words_(words), random_(seed) {}
+    explicit hostile_text(const language& words) : words_(words) {}
 
-    /// At most `bytes_max` bytes, or a little more.
-    std::string make(std::size_t bytes_max);
-    /// Another text, made of one that was found to cost much.
-    std::string mutated(std::string text, std::size_t bytes_max);
-    /// In [0, count).
-    std::size_t below(std::size_t count) { return count == 0 ? 0 : random_() % count; }
+    /// About as long as `bytes`, and never above input_bytes_max.
+    std::string make(std::uint64_t seed, std::size_t bytes);
+    /// Another text, made of one that was found to cost much: mostly no longer well-formed.
+    std::string mutated(std::string text, std::uint64_t seed);
 
   private:
+    /// In [0, count).
+    std::size_t below(std::size_t count) { return count == 0 ? 0 : random_() % count; }
     std::string written(std::string_view piece, std::size_t bytes, int depth);
-    std::string filled(std::size_t bytes, int depth);
-    std::string_view any_piece() { return words_.pieces[below(words_.pieces.size())]; }
+    std::string listed(const piece_kind& kind, std::size_t bytes, int depth);
+    std::string one(const piece_kind& kind, std::size_t bytes, int depth);
+    std::string long_text(std::size_t bytes);
+    const piece_kind& kind_of(char letter) const;
 
     const language& words_;
-    std::mt19937 random_;
+    std::mt19937_64 random_;
     std::size_t counted_ = 0;
     std::size_t names_ = 1;  // how many there are to choose from in this text
 };

@@ -10,6 +10,7 @@
 #include <fstream>
 #include <iostream>
 #include <optional>
+#include <random>
 #include <string>
 #include <vector>
 
@@ -36,10 +37,12 @@ struct options {
 struct kept_input {
     std::string text;
     measured cost;
+    std::uint64_t seed = 0;  // that it was made of
 };
 
 struct result {
     std::size_t inputs = 0;
+    std::size_t taken = 0;  // that the parser had no fault to find with
     kept_input slowest, largest;
 };
 
@@ -56,26 +59,35 @@ double price(const measured& cost) {
 class tried_parser {
   public:
     tried_parser(const parser& tried, unsigned seed)
-        : tried_(tried), texts_(*tried.inputs, seed), seed_(seed) {}
+        : tried_(tried), texts_(*tried.inputs), random_(seed) {}
 
-    /// Most inputs are short; one in eight may be as long as is measured.
+    /// Most inputs are short; one in eight may be as long as is measured. Half are made anew, the
+    /// others of what was dear: in another size, or with some bytes changed.
     void feed_one() {
-        const std::size_t bytes = texts_.below(8) == 0 ? input_bytes_max : 64u << texts_.below(6);
-        std::string text;
-        if (!kept_.empty() && texts_.below(2) == 0)
-            text = texts_.mutated(kept_[texts_.below(kept_.size())].text, bytes);
-        else
-            text = texts_.make(bytes);
-        if (text.size() > input_bytes_max) text.resize(input_bytes_max);
+        const std::size_t bytes = random_() % 8 == 0 ? input_bytes_max : 64u << random_() % 6;
+        const std::size_t way = kept_.empty() ? 0 : random_() % 4;
+        kept_input input;
+        input.seed = random_();
+        if (way == 2) input.seed = any_kept().seed;
+        if (way == 3) {
+            const kept_input& dear = any_kept();
+            input.text = texts_.mutated(dear.text, input.seed);
+            input.seed = dear.seed;
+        } else {
+            input.text = texts_.make(input.seed, bytes);
+        }
         set_subject(tried_.name.c_str(), done_.inputs);
-        const measured cost = measure([&] { tried_.parse(text); });
+        bool is_taken = false;
+        input.cost = measure([&] { is_taken = tried_.parse(input.text); });
         ++done_.inputs;
-        keep({std::move(text), cost});
+        done_.taken += is_taken ? 1 : 0;
+        keep(std::move(input));
     }
 
     const result& done() const { return done_; }
 
   private:
+    const kept_input& any_kept() { return kept_[random_() % kept_.size()]; }
     void keep(kept_input input) {
         if (input.cost.seconds > done_.slowest.cost.seconds) done_.slowest = input;
         if (input.cost.bytes > done_.largest.cost.bytes) done_.largest = input;
@@ -89,7 +101,7 @@ class tried_parser {
 
     const parser& tried_;
     hostile_text texts_;
-    const unsigned seed_;
+    std::mt19937_64 random_;
     result done_;
     std::vector<kept_input> kept_;
 };
@@ -108,8 +120,8 @@ int run(const options& wanted) {
     std::vector<parser> chosen;
     for (const parser& each : all)
         if (each.name.find(wanted.only) != std::string::npos) chosen.push_back(each);
-    std::printf("| parser | inputs | worst time | of bytes | worst memory | of bytes |\n");
-    std::printf("|---|---|---|---|---|---|\n");
+    std::printf("| parser | inputs | taken | worst time | of bytes | worst memory | of bytes |\n");
+    std::printf("|---|---|---|---|---|---|---|\n");
     using clock = std::chrono::steady_clock;
     const auto begin = clock::now();
     std::size_t inputs = 0;
@@ -123,8 +135,10 @@ int run(const options& wanted) {
         while (tried.done().inputs < wanted.inputs && clock::now() < end) tried.feed_one();
         const result& done = tried.done();
         inputs += done.inputs;
-        std::printf("| %s | %zu | %.0f ms | %zu | %.1f MB | %zu |\n", chosen[i].name.c_str(),
-                    done.inputs, done.slowest.cost.seconds * 1e3, done.slowest.text.size(),
+        std::printf("| %s | %zu | %zu %% | %.0f ms | %zu | %.1f MB | %zu |\n",
+                    chosen[i].name.c_str(), done.inputs,
+                    done.taken * 100 / std::max<std::size_t>(1, done.inputs),
+                    done.slowest.cost.seconds * 1e3, done.slowest.text.size(),
                     static_cast<double>(done.largest.cost.bytes) / 1e6, done.largest.text.size());
         std::fflush(stdout);
         write_found(wanted, chosen[i].name, done.slowest, "slowest");

@@ -12,6 +12,7 @@
 
 #include "engine/grammar/forms/answer_grammar.hpp"
 #include "engine/grammar/output_constraint.hpp"
+#include "engine/text/jinja/program.hpp"
 #include "engine/text/output/output_parser.hpp"
 #include "engine/text/output/stop_matcher.hpp"
 #include "engine/text/template/chat_template.hpp"
@@ -34,6 +35,7 @@
 #include "protocol/scenarios/api.hpp"
 #include "protocol/scenarios/choice_pattern.hpp"
 #include "protocol/scenarios/scenario.hpp"
+#include "storage/objects/s3_xml.hpp"
 #include "tests/engine/text/written_calls.hpp"
 
 namespace semantic::cost {
@@ -72,8 +74,8 @@ generation_request held_to(output_form form) {
 }
 
 /// What a request pays for its form.
-std::optional<held_form> form_of(const generation_request& request, std::string_view family) {
-    answer_grammars grammars(words(), family);
+std::optional<held_form> form_of(const generation_request& request, call_format calls) {
+    answer_grammars grammars(words(), answer_format{.calls = calls}, "own");
     auto made = grammars.of(request);
     if (!made) return std::nullopt;
     return std::move(*made);
@@ -97,44 +99,47 @@ void walk(const held_form& form) {
     }
 }
 
-std::function<void(std::string_view)> form(output_form::kind kind, bool is_strict, bool walks) {
+std::function<bool(std::string_view)> form(output_form::kind kind, bool is_strict, bool walks) {
     return [=](std::string_view text) {
         output_form wanted{.what = kind};
         wanted.is_strict = is_strict;
         (kind == output_form::kind::json ? wanted.schema_json : wanted.rules) = text;
-        const auto made = form_of(held_to(std::move(wanted)), "chatml");
+        const auto made = form_of(held_to(std::move(wanted)), call_format::hermes);
         if (made && walks) walk(*made);
+        return made.has_value();
     };
 }
 
-/// Arguments of a call, as a family's models write them.
-std::function<void(std::string_view)> arguments(std::string family) {
-    return [family = std::move(family)](std::string_view schema) {
+/// Arguments of a call, as models write them.
+std::function<bool(std::string_view)> arguments(call_format calls) {
+    return [calls](std::string_view schema) {
         generation_request request = held_to({.what = output_form::kind::calls});
         request.chat.tools.push_back({"f", "", std::string(schema)});
-        (void)form_of(request, family);
+        return form_of(request, calls).has_value();
     };
 }
 
 /// All of a text in pieces of some bytes, as tokens come.
-std::function<void(std::string_view)> calls(call_format format) {
+std::function<bool(std::string_view)> calls(call_format format) {
     return [format](std::string_view text) {
         static const offered_tools tools{written_calls::tools()};
         const auto reading = make_output_parser({.calls = format}, tools, {.shows_progress = true});
         for (std::size_t at = 0; at < text.size(); at += 4) (void)reading->push(text.substr(at, 4));
         (void)reading->finish();
+        return true;
     };
 }
 
 /// The conversation of a body, as one template prints it, and its tokens.
-std::function<void(std::string_view)> rendering(std::shared_ptr<const chat_template> chat) {
+std::function<bool(std::string_view)> rendering(std::shared_ptr<const chat_template> chat) {
     return [chat](std::string_view body) {
         auto parsed = wire::openai::parse_chat(body);
-        if (!parsed) return;
+        if (!parsed) return false;
         const auto text = chat->render_marked(parsed->chat);
-        if (!text) return;
+        if (!text) return false;
         std::vector<std::uint32_t> ends;
         (void)words().encode(text->bytes(), ends, text->content());
+        return true;
     };
 }
 
@@ -160,11 +165,12 @@ void add_templates(std::vector<parser>& all) {
         all.push_back(
             {std::string("jinja ") + name, &openai_bodies(), [own](std::string_view body) {
                  auto parsed = wire::openai::parse_chat(body);
-                 if (!parsed) return;
+                 if (!parsed) return false;
                  const auto messages = flatten(parsed->chat);
-                 if (!messages) return;
+                 if (!messages) return false;
                  bool hit_limit = false;
-                 (void)own->render_marked({*messages, parsed->chat.tools, {}}, hit_limit);
+                 return own->render_marked({*messages, parsed->chat.tools, {}}, hit_limit)
+                     .has_value();
              }});
     }
 }
@@ -172,7 +178,12 @@ void add_templates(std::vector<parser>& all) {
 void add_requests(std::vector<parser>& all) {
     using wire::openai::parse_chat;
     const auto add = [&](const char* name, const language& inputs, auto parse) {
-        all.push_back({name, &inputs, [parse](std::string_view body) { (void)parse(body); }});
+        all.push_back({name, &inputs, [parse](std::string_view body) {
+                           if constexpr (requires { parse(body).has_value(); })
+                               return parse(body).has_value();
+                           else
+                               return !parse(body).empty();
+                       }});
     };
     add("chat completions", openai_bodies(), [](auto body) { return parse_chat(body); });
     add("completions", openai_bodies(), [](auto b) { return wire::openai::parse_completion(b); });
@@ -180,15 +191,15 @@ void add_requests(std::vector<parser>& all) {
     add("count tokens", anthropic_bodies(),
         [](auto b) { return wire::anthropic::parse_count_tokens(b); });
     add("responses", responses_bodies(), [](auto b) { return wire::responses::parse_response(b); });
-    add("conversations", responses_bodies(),
+    add("conversations", response_items(),
         [](auto b) { return wire::responses::parse_conversation(b, {}); });
-    add("items", responses_bodies(), [](auto b) { return wire::responses::parse_items(b, {}); });
+    add("items", response_items(), [](auto b) { return wire::responses::parse_items(b, {}); });
     add("socket message", responses_bodies(),
         [](auto b) { return wire::responses::read_socket_message(b); });
     add("ollama chat", ollama_bodies(), [](auto b) { return wire::ollama::parse_chat(b); });
     add("ollama generate", ollama_bodies(), [](auto b) { return wire::ollama::parse_generate(b); });
     add("generate", native_bodies(), [](auto b) { return wire::agents::parse_generate(b); });
-    add("opening", native_bodies(), [](auto b) {
+    add("opening", session_bodies(), [](auto b) {
         return wire::coordination::parse_opening(b, "s", [] { return std::string("a"); });
     });
     add("turn", native_bodies(), [](auto b) { return wire::coordination::parse_turn(b, true); });
@@ -214,8 +225,25 @@ void add_requests(std::vector<parser>& all) {
     add("live message", native_bodies(), [](auto b) {
         wire::live::dialogue client;
         client.opened(true, {});
-        return client.said(b, {});
+        (void)client.said(b, {});
+        return std::string("taken");
     });
+}
+
+/// What models, files and other machines say.
+void add_sources(std::vector<parser>& all) {
+    static const jinja::value given = jinja::from_json(boost::json::parse(
+        R"({"s": "Grüße 日本 <|im_end|>", "n": -7, "f": 2.5, "l": [3, "b", null, [true]],
+            "d": {"a": {"b": "c"}}, "messages": [{"role": "user", "content": "hi"},
+            {"role": "assistant", "content": "ho"}], "tools": [{"type": "function"}]})"));
+    all.push_back({"jinja source", &templates(), [](std::string_view source) {
+                       const auto made = jinja::program::parse(source);
+                       return made && made->render(given, "2026-03-09").has_value();
+                   }});
+    all.push_back({"object list", &object_lists(), [](std::string_view page) {
+                       (void)storage::parse_s3_error(page);
+                       return storage::parse_s3_list(page, "p/").has_value();
+                   }});
 }
 
 }  // namespace
@@ -227,14 +255,15 @@ std::vector<parser> parsers() {
         {"schema, strict", &schemas(), form(kind::json, true, false)},
         {"schema, lenient", &schemas(), form(kind::json, false, false)},
         {"schema, walked", &schemas(), form(kind::json, false, true)},
-        {"arguments, json", &schemas(), arguments("chatml")},
-        {"arguments, gemma", &schemas(), arguments("functiongemma")},
-        {"arguments, python", &schemas(), arguments("gemma3")},
+        {"arguments, json", &schemas(), arguments(call_format::hermes)},
+        {"arguments, gemma", &schemas(), arguments(call_format::function_gemma)},
+        {"arguments, python", &schemas(), arguments(call_format::tool_code)},
         {"grammar", &grammars(), form(kind::grammar, true, false)},
         {"grammar, walked", &grammars(), form(kind::grammar, true, true)},
         {"expression", &expressions(), form(kind::pattern, true, false)},
         {"expression, walked", &expressions(), form(kind::pattern, true, true)},
-        {"tokens", &contents(), [](std::string_view text) { (void)words().encode(text); }},
+        {"tokens", &contents(),
+         [](std::string_view text) { return !words().encode(text).empty(); }},
         {"stop strings", &contents(), [](std::string_view text) {
              std::vector<std::string> wanted;
              for (std::size_t i = 0; i < 64; ++i)
@@ -243,6 +272,7 @@ std::vector<parser> parsers() {
              const std::string_view said = text.substr(text.size() / 2);
              for (std::size_t at = 0; at < said.size(); at += 4)
                  (void)matcher.push(said.substr(at, 4));
+             return true;
          }}};
     constexpr std::array formats{std::pair{"calls, hermes", call_format::hermes},
                                  std::pair{"calls, qwen", call_format::qwen_xml},
@@ -257,6 +287,7 @@ std::vector<parser> parsers() {
     for (const auto& [name, format] : formats) all.push_back({name, &call_texts(), calls(format)});
     add_requests(all);
     add_templates(all);
+    add_sources(all);
     return all;
 }
 

@@ -13,7 +13,8 @@ namespace semantic::cost {
 struct parser {
     std::string name;
     const language* inputs;
-    std::function<void(std::string_view)> parse;
+    /// Returns: whether the text was taken.
+    std::function<bool(std::string_view)> parse;
 };
 
 /// Made once; what they share is loaded here.
