@@ -67,6 +67,16 @@ std::vector<engine::token_bias> parse_biases(const json_cursor& root,
     return biases;
 }
 
+// Log probabilities are kept until an answer is whole, each as an object with its text and bytes.
+constexpr std::int64_t scores_bytes_max = std::int64_t{64} << 20;
+constexpr std::int64_t score_bytes = 600;
+
+/// As many tokens as each of the choices may have for the scores of all of them to be kept.
+int scored_tokens_max(int top, int choices) {
+    const std::int64_t scores_a_token = 1 + std::int64_t{top};
+    return static_cast<int>(scores_bytes_max / score_bytes / scores_a_token / std::max(1, choices));
+}
+
 }  // namespace
 
 engine::generation_request answer_request::take_generation(
@@ -83,6 +93,8 @@ engine::generation_request answer_request::take_generation(
     request.thinking = std::move(thinking);
     request.top_scores = top_scores;
     request.choices = choices;
+    if (top_scores)
+        request.max_tokens = std::min(max_tokens, scored_tokens_max(*top_scores, choices));
     request.deadline = deadline;
     request.memory = memory;
     request.budget = std::move(budget);

@@ -246,6 +246,22 @@ TEST(answer_request, choices_are_taken_at_their_limit_and_refused_one_above) {
     }
 }
 
+TEST(answer_request, log_probabilities_of_an_answer_are_bounded_by_its_tokens) {
+    const auto tokens = [](const std::string& fields, int max_tokens) {
+        auto asked = openai::parse_chat(
+            R"({"model":"m","messages":[{"role":"user","content":"x"}],"max_tokens":)" +
+            std::to_string(max_tokens) + fields + "}");
+        EXPECT_TRUE(asked);
+        return asked->take_generation({}, {}).max_tokens;
+    };
+    const std::string all = R"(,"logprobs":true,"top_logprobs":20)";
+    EXPECT_EQ(tokens(all, 5'326), 5'326);
+    EXPECT_EQ(tokens(all, 5'327), 5'326) << "64 MiB of 21 scores a token";
+    EXPECT_EQ(tokens(all + R"(,"n":2)", 5'000), 2'663);
+    EXPECT_EQ(tokens(R"(,"logprobs":true)", 1'000'000), 111'848);
+    EXPECT_EQ(tokens("", 1'000'000), 1'000'000);
+}
+
 TEST(answer_request, fields_of_other_servers_that_ask_for_nothing_are_ignored) {
     for (const api& by : apis())
         for (const char* fields :
