@@ -29,6 +29,8 @@ using clock = std::chrono::steady_clock;
 
 // Of each kind of work one thread is never one tenant's; compute has its own threads.
 constexpr std::size_t worker_count = 3;
+// Two of one tenant's, on two cores that make answers, leave these three quarters.
+constexpr int short_job_niceness = 5;
 // A large job has a tenth of a core beside a thread that makes answers. Not a long one: answers
 // wait for what it writes.
 constexpr int large_job_niceness = 10;
@@ -77,7 +79,7 @@ struct app::signals {
 app::app(app_options options)
     : options_(std::move(options)),
       context_(options_.settings.io_threads),
-      short_jobs_(worker_count, worker_count - 1),
+      short_jobs_(worker_count, worker_count - 1, short_job_niceness),
       long_jobs_(worker_count, worker_count - 1),
       large_jobs_(large_job_count, 1, large_job_niceness),
       transfers_(transfer_count, transfer_count - 1),
