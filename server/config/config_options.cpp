@@ -280,9 +280,8 @@ const std::array options{
         "safeguards-s",
         "Model",
         "SECONDS",
-        "how long the model may judge the calls of its answer where a client asks whether "
-        "they are dangerous, in seconds; 0: such a client is told at once that nobody "
-        "judges",
+        "how long the model may judge the tool calls of its answer when a client asks whether "
+        "they are dangerous, in seconds; 0: the reply says at once that this is unsupported",
         {},
         false,
         set_duration<&config::safeguards, 0, 600>,
