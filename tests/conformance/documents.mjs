@@ -106,8 +106,8 @@ await main({
   },
 
   async 'every option that is named exists'() {
-    // Of programs that are not ours, each with a word of the lines that may name it.
-    const foreign = ['cmake', 'kill', 'cpack'];
+    // Options of programs that are not ours, by a word of their lines, and one that is misspelled.
+    const foreign = ['cmake', 'kill', 'cpack', '--permission-mode', 'did you mean'];
     const help = all_help();
     for (const document of ['README.md', ...guides])
       for (const line of read(document).split('\n')) {
