@@ -17,6 +17,7 @@
 #include "engine/model/config/model_config.hpp"
 #include "engine/model/transformer.hpp"
 #include "engine/model_description.hpp"
+#include "engine/packed_weights.hpp"
 #include "engine/prompt/resolve.hpp"
 #include "engine/prompt/token_text.hpp"
 #include "engine/recipe/recipe_choice.hpp"
@@ -489,12 +490,14 @@ struct loaded_model {
 
 /// The weights, with K and V of 16 bits and hardly any scratch, and beside them the tokenizer,
 /// which is read by one thread. Without a tokenizer the weights are given up.
-loaded_model load_model(const engine_options& options, const model_config& config,
-                        const kernel_table& kernels, weight_form form, compute_arena& arena,
-                        const std::function<void(load_progress)>& progress) {
+loaded_model load_model(const engine_options& options, const weight_storage& disk,
+                        const model_config& config, const kernel_table& kernels, weight_form form,
+                        compute_arena& arena, const std::function<void(load_progress)>& progress) {
     struct given_up {};
     const storage::kv_layout plain =
         make_kv_layout(config, storage::kv_recipe(16), options.block_tokens);
+    const packed_weights packed(options, disk, form,
+                                options.commons ? options.commons->directory : nullptr);
     loaded_model loaded;
     std::atomic<bool> has_failed{false};
     const auto read_words = [&] {
@@ -508,11 +511,12 @@ loaded_model load_model(const engine_options& options, const model_config& confi
     const auto read_weights = [&] {
         try {
             loaded.model = transformer::load(options.model_directory, config, plain, kernels,
-                                             {1, 1}, form, tell);
+                                             {1, 1}, packed.loading(), tell);
         } catch (const given_up&) {
         }
     };
     arena.run_both(read_words, read_weights);
+    if (loaded.model) report_origin(options, disk, (*loaded.model)->origin());
     return loaded;
 }
 
@@ -524,7 +528,8 @@ std::shared_ptr<engine_commons> make_engine_commons(std::size_t cache_budget_byt
 }
 
 storage::result<std::unique_ptr<engine>> load_engine(
-    engine_options options, const std::function<void(load_progress)>& progress) {
+    engine_options options, const weight_storage& disk,
+    const std::function<void(load_progress)>& progress) {
     auto report = [&](const char* stage, double fraction) {
         if (progress) progress({stage, fraction, {}});
     };
@@ -557,9 +562,8 @@ storage::result<std::unique_ptr<engine>> load_engine(
         return made.error();
     // Also so that other nodes hear of this one while it reads them: what it says is signed.
     if (auto ok = engine_sharing::agree(options); !ok) return ok.error();
-
     auto arena = std::make_unique<compute_arena>(options.compute_threads);
-    auto [words, model] = load_model(options, *config, **kernels, *form, *arena, progress);
+    auto [words, model] = load_model(options, disk, *config, **kernels, *form, *arena, progress);
     if (!words) return words.error();
     if (!model) return model.error();
     auto chosen =
@@ -574,7 +578,6 @@ storage::result<std::unique_ptr<engine>> load_engine(
         {options.prefill_max_chunk_tokens + options.max_batch, options.max_batch + 1},
         chosen->keys);
     if (!model) return model.error();
-
     report("scanning caches", 0.95);
     const storage::block_hash fingerprint =
         fingerprint_of(options, *chat, **model, *config, (*pool)->layout(), chosen->keys);

@@ -256,11 +256,11 @@ void transformer::impl::write_logits(std::span<const sequence_step> batch) {
 
 storage::result<std::unique_ptr<transformer>> transformer::load(
     const std::string& model, const model_config& config, const storage::kv_layout& layout,
-    const kernel_table& kernels, transformer_limits limits, weight_form form,
+    const kernel_table& kernels, transformer_limits limits, const weight_loading& how,
     const weights_progress& progress) {
     if (auto ok = check_layout(config, layout, {}); !ok)
         return storage::failure{ok.error().code, model + ": " + ok.error().what};
-    auto weights = model_weights::load(model, config, kernels, form, progress);
+    auto weights = model_weights::load(model, config, kernels, how, progress);
     if (!weights) return weights.error();
     return std::unique_ptr<transformer>(new transformer(std::make_unique<impl>(
         config, layout, kernels, limits, std::make_shared<const model_weights>(std::move(*weights)),
@@ -291,13 +291,13 @@ void transformer::begin(std::span<sequence_step> batch) {
 void transformer::run_layer(int layer, std::span<sequence_step> batch) {
     impl_->tasks.together([&] { impl_->run_layer(layer, batch); });
 }
-
 void transformer::capture(float* keys, float* queries) {
     impl_->attention_.capture({keys, queries, impl_->limits.rows_max});
 }
 void transformer::use_tape(product_tape* tape) { impl_->products.use_tape(tape); }
 const kernel_table& transformer::kernels() const noexcept { return impl_->kernels; }
 std::uint64_t transformer::weight_bytes() const noexcept { return impl_->weights.bytes(); }
+const weights_origin& transformer::origin() const noexcept { return impl_->weights.origin(); }
 const storage::block_hash& transformer::weights_hash() const noexcept {
     return impl_->weights.hash();
 }

@@ -12,6 +12,7 @@
 #include "engine/kernels/kernels.hpp"
 #include "engine/model/config/model_config.hpp"
 #include "engine/model/heads/key_shaping.hpp"
+#include "engine/model/packed/weight_loading.hpp"
 #include "engine/model/pass/sequence_step.hpp"
 #include "engine/types/load_progress.hpp"
 #include "storage/pool/block_pool.hpp"
@@ -32,12 +33,12 @@ class product_tape;
 
 class transformer {
   public:
-    /// Blocks. Reads and packs the weights of DIR, in parallel, never twice in memory. Sizes all
+    /// Blocks. As model_weights::load(), in parallel, never twice in memory. Sizes all
     /// scratch; forward() allocates nothing. Errors: not_found, corrupt, incompatible; each names
     /// the file, tensor, shape or type at fault.
     static storage::result<std::unique_ptr<transformer>> load(
         const std::string& model, const model_config& config, const storage::kv_layout& layout,
-        const kernel_table& kernels, transformer_limits limits, weight_form form,
+        const kernel_table& kernels, transformer_limits limits, const weight_loading& how,
         const weights_progress& progress);
     /// Over the same weights, which both hold, with K and V kept as `layout` says and scratch of
     /// its own. Errors: incompatible.
@@ -69,6 +70,7 @@ class transformer {
 
     const kernel_table& kernels() const noexcept;
     std::uint64_t weight_bytes() const noexcept;
+    const weights_origin& origin() const noexcept;  // of the weights
     /// XXH3-128 over every weight file's bytes in name order, for the fingerprint.
     const storage::block_hash& weights_hash() const noexcept;
 

@@ -157,6 +157,14 @@ result<void> cache_directory::count_others() {
     return {};
 }
 
+void change_packed_bytes(directory_share& share, std::int64_t change) {
+    const std::lock_guard lock(share.mutex);
+    const auto open = share.open.lock();
+    if (open == nullptr) return;
+    if (change > 0) open->quota.add(static_cast<std::uint64_t>(change));
+    if (change < 0) open->quota.remove(static_cast<std::uint64_t>(-change));
+}
+
 result<void> cache_directory::read_secret() {
     const std::string path = parts_.full_path("secret");
     auto found = read_whole(parts_.files, path, secret_bytes);

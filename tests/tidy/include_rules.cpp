@@ -46,7 +46,7 @@ const std::vector<door> doors_table{
      "boost/json.*",
      {"protocol/.*", "server/eval/.*", "server/handlers/.*", "storage/files/.*", "engine/text/.*",
       "engine/grammar/.*", "engine/types/exact_json.*", "engine/model/config/.*",
-      "engine/prompt/.*", "engine/recipe/.*"}},
+      "engine/model/packed/.*", "engine/prompt/.*", "engine/recipe/.*"}},
     {"oneTBB",
      "(oneapi/)?tbb/.*",
      {"engine/scheduler/.*", "engine/kernels/task_runner.cpp", "engine/model/.*\\.cpp"}},
@@ -70,7 +70,8 @@ const std::vector<door> doors_table{
     {"pugixml", "pugixml.*", {"storage/objects/s3_xml.cpp"}},
     {"file system calls",
      "(fcntl|dirent|sys/(stat|statvfs|file|mman))\\.h",
-     {"storage/files/file.cpp", "storage/files/mapped_file.cpp", "storage/pool/block_pool.cpp",
+     {"storage/files/file.cpp", "storage/files/file_identity.cpp", "storage/files/mapped_file.cpp",
+      "storage/files/mapping_advice.cpp", "storage/pool/block_pool.cpp",
       // Maps anonymous memory only: packed weights want huge pages.
       "engine/model/weights/weights.cpp"}},
 };

@@ -1,10 +1,13 @@
 #include "engine/model/weights/tensor_reader.hpp"
 
+#include <algorithm>
 #include <cstring>
+#include <span>
 #include <utility>
 
 #include "engine/model/weights/gguf_packing.hpp"
 #include "engine/model/weights/hybrid_names.hpp"
+#include "storage/files/checksum.hpp"
 
 namespace semantic::engine {
 
@@ -82,6 +85,7 @@ tensor_reader::tensor_reader(const std::vector<weight_file>& files, const model_
                              weight_form form)
     : config_(config), form_(form) {
     for (const weight_file& file : files) {
+        number_of_.emplace(&file, number_of_.size());
         for (const stored_tensor& tensor : file.tensors()) {
             const auto [at, fresh] = tensors_.emplace(
                 file.is_gguf() ? tensor.name : planned_name(config.family, tensor.name),
@@ -329,6 +333,38 @@ std::vector<std::string> tensor_reader::list_unused() const {
     for (const auto& [name, t] : tensors_)
         if (!used_.contains(t.view)) names.push_back(name);
     return names;
+}
+
+void tensor_reader::order_by_source() {
+    if (failed()) return;
+    std::ranges::stable_sort(plans_, {}, [this](const packing& plan) {
+        return std::pair(number_of_.at(plan.from[0]),
+                         reinterpret_cast<std::uintptr_t>(plan.parts[0].data()));
+    });
+    bytes_ = 0;
+    for (packing& plan : plans_) {
+        plan.offset = bytes_;
+        bytes_ += padded(plan.to->bytes());
+    }
+}
+
+storage::block_hash tensor_reader::digest() const {
+    storage::field_hasher hasher;
+    for (const packing& plan : plans_) {
+        const packed_matrix& to = *plan.to;
+        const source_order& order = plan.order;
+        const std::int64_t numbers[] = {static_cast<std::int64_t>(to.kind),
+                                        static_cast<std::int64_t>(to.scales),
+                                        to.rows,
+                                        to.cols,
+                                        static_cast<std::int64_t>(plan.offset),
+                                        order.transposed,
+                                        order.turns,
+                                        order.turn,
+                                        order.rope_dim};
+        hasher.add(plan.name).add(std::as_bytes(std::span(numbers)));
+    }
+    return hasher.finish();
 }
 
 void tensor_reader::refuse_unused() {

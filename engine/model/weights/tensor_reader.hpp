@@ -71,6 +71,12 @@ class tensor_reader {
     std::size_t bytes() const { return bytes_; }
     /// Whether a matrix is held in another form than the files have it because of --weights.
     bool quantises() const { return quantises_; }
+    /// Puts the plans into the order in which their files have them, so that a sweep over the files
+    /// fills the arena from its first byte to its last.
+    void order_by_source();
+    /// Of what is packed, in which form and where: two models with the same one have the same arena
+    /// if their files have the same bytes.
+    storage::block_hash digest() const;
     /// Complains of a tensor of a GGUF that nothing has asked for: the model would not be what its
     /// file says. Layers that predict further tokens are known (gguf_names.hpp).
     void refuse_unused();
@@ -91,6 +97,7 @@ class tensor_reader {
 
     const model_config& config_;
     const weight_form form_;
+    std::map<const weight_file*, std::size_t> number_of_;  // of a file among all
     std::map<std::string, found_tensor, std::less<>> tensors_;
     std::set<const stored_tensor*> used_;
     std::string where_;

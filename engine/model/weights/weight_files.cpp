@@ -1,6 +1,5 @@
 #include "engine/model/weights/weight_files.hpp"
 
-#include <tbb/parallel_for.h>
 #include <xxhash.h>
 
 #include <algorithm>
@@ -14,6 +13,7 @@
 #include "engine/model/config/model_config.hpp"
 #include "engine/model/weights/gguf_names.hpp"
 #include "storage/files/file.hpp"
+#include "storage/files/mapping_advice.hpp"
 
 namespace semantic::engine {
 
@@ -70,13 +70,16 @@ storage::block_hash hash_of(const XXH128_hash_t& digest) {
     return hash;
 }
 
-storage::block_hash hash_file(const weight_file& file) {
+storage::block_hash hash_file(const weight_file& file, std::uint64_t first, read_pace& pace) {
     const std::unique_ptr<XXH3_state_t, decltype(&XXH3_freeState)> state(XXH3_createState(),
                                                                          &XXH3_freeState);
     if (state == nullptr || XXH3_128bits_reset(state.get()) != XXH_OK) throw std::bad_alloc();
     const std::span<const std::byte> bytes = file.bytes();
     for (std::size_t at = 0; at < bytes.size(); at += hash_piece_bytes) {
         const auto piece = bytes.subspan(at, std::min(hash_piece_bytes, bytes.size() - at));
+        if (!pace.wait_for(first + at)) break;
+        const std::size_t next = std::min(at + 2 * hash_piece_bytes, bytes.size());
+        storage::prefetch(bytes.subspan(next, std::min(hash_piece_bytes, bytes.size() - next)));
         XXH3_128bits_update(state.get(), piece.data(), piece.size());
         file.drop(piece);
     }
@@ -139,11 +142,43 @@ result<std::vector<weight_file>> open_weight_files(const std::string& model) {
     return files;
 }
 
-storage::block_hash hash_weight_files(const std::vector<weight_file>& files,
-                                      const std::string& form) {
-    std::vector<storage::block_hash> hashes(files.size());
-    tbb::parallel_for(std::size_t{0}, files.size(),
-                      [&](std::size_t i) { hashes[i] = hash_file(files[i]); });
+void read_pace::advance(std::uint64_t bytes) {
+    const std::lock_guard lock(mutex_);
+    packed_ += bytes;
+    moved_.notify_all();
+}
+
+void read_pace::finish() {
+    const std::lock_guard lock(mutex_);
+    is_finished_ = true;
+    moved_.notify_all();
+}
+
+void read_pace::stop() {
+    const std::lock_guard lock(mutex_);
+    is_stopped_ = true;
+    moved_.notify_all();
+}
+
+bool read_pace::wait_for(std::uint64_t hashed) {
+    std::unique_lock lock(mutex_);
+    moved_.wait(lock,
+                [&] { return is_stopped_ || is_finished_ || hashed <= packed_ + lead_bytes; });
+    return !is_stopped_;
+}
+
+std::vector<storage::block_hash> hash_each(const std::vector<weight_file>& files, read_pace& pace) {
+    std::vector<storage::block_hash> hashes;
+    std::uint64_t first = 0;
+    for (const weight_file& file : files) {
+        hashes.push_back(hash_file(file, first, pace));
+        first += file.bytes().size();
+    }
+    return hashes;
+}
+
+storage::block_hash hash_together(std::vector<storage::block_hash> hashes,
+                                  const std::string& form) {
     if (!form.empty()) hashes.push_back(hash_of(XXH3_128bits(form.data(), form.size())));
     return hash_of(XXH3_128bits(hashes.data(), hashes.size() * sizeof hashes[0]));
 }

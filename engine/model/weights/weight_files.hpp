@@ -3,8 +3,10 @@
 // tensors have the names of published folders.
 // Owner: the loader, on its stack. Thread: any; files are read-only once open.
 
+#include <condition_variable>
 #include <cstddef>
 #include <cstdint>
+#include <mutex>
 #include <optional>
 #include <span>
 #include <string>
@@ -58,9 +60,33 @@ class weight_file {
 /// not_found, io, corrupt, incompatible; each names the file.
 storage::result<std::vector<weight_file>> open_weight_files(const std::string& model);
 
-/// Blocks. XXH3-128 over the XXH3-128 of every file, in the order given; `form`, unless empty,
-/// joins in as a last entry. Reads the files in parallel and lets their pages go.
-storage::block_hash hash_weight_files(const std::vector<weight_file>& files,
-                                      const std::string& form);
+/// Keeps the hashing of files near their packing, so that where memory is short a page is still
+/// there for whoever comes second. Thread: any.
+class read_pace {
+  public:
+    /// Says that so many more bytes were packed.
+    void advance(std::uint64_t bytes);
+    /// Says that nobody packs any more: whoever waits goes on.
+    void finish();
+    /// Says that nobody needs the hashes any more.
+    void stop();
+    /// Blocks until hashing up to byte `hashed` of all files is at most `lead_bytes` ahead.
+    /// Returns: false when there is no use in hashing on.
+    bool wait_for(std::uint64_t hashed);
+
+    static constexpr std::uint64_t lead_bytes = std::uint64_t{256} << 20;
+
+  private:
+    std::mutex mutex_;
+    std::condition_variable moved_;
+    std::uint64_t packed_ = 0;
+    bool is_finished_ = false, is_stopped_ = false;
+};
+
+/// Blocks. XXH3-128 of every file, one after the other; of no use after pace.stop(). Lets their
+/// pages go.
+std::vector<storage::block_hash> hash_each(const std::vector<weight_file>& files, read_pace& pace);
+/// XXH3-128 over the hashes, in the order given; `form`, unless empty, joins in as a last entry.
+storage::block_hash hash_together(std::vector<storage::block_hash> hashes, const std::string& form);
 
 }  // namespace semantic::engine

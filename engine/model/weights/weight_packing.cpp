@@ -1,13 +1,14 @@
 #include "engine/model/weights/weight_packing.hpp"
 
 #include <tbb/parallel_for.h>
+#include <tbb/parallel_invoke.h>
 
 #include <algorithm>
 #include <atomic>
 #include <cmath>
 #include <cstring>
-#include <map>
 #include <mutex>
+#include <string>
 
 #include "engine/kernels/gemm.hpp"
 #include "engine/model/weights/gguf_blocks.hpp"
@@ -23,6 +24,8 @@ using storage::failure;
 /// Source bytes that one packing task takes; how far the packed copy and its source may overlap in
 /// memory, for each thread.
 constexpr std::size_t task_source_bytes = 1u << 20;
+/// Packed bytes that are written at once while as many are packed.
+constexpr std::size_t window_bytes = 32u << 20;
 /// What an f16 scale or bias can hold.
 constexpr float quantized_weight_max = 65504.0f;
 
@@ -349,87 +352,135 @@ std::optional<failure> pack(const kernel_table& kernels, const packing_task& tas
     return bad;
 }
 
-/// Counts source bytes, file by file, and reports every half per cent and every file's end.
-/// Thread: add() may be called from any, report() by one at a time.
-class read_counter {
-  public:
-    read_counter(const std::vector<packing>& plans, const std::vector<weight_file>& files,
-                 const weights_progress& progress)
-        : progress_(progress) {
-        for (const weight_file& file : files) {
-            index_[&file] = files_.size();
-            const std::string& path = file.path();
-            files_.push_back({path.substr(path.rfind('/') + 1), 1.0});
-        }
-        all_.resize(files.size());
-        done_.resize(files.size());
-        for (const packing& plan : plans) {
-            count(plan, 0, plan.to->tiles(), all_);
-            all_bytes_ += static_cast<double>(plan.source_bytes());
-        }
-        for (std::size_t i = 0; i < files.size(); ++i) {
-            if (all_[i] > 0.0) files_[i].fraction = 0.0;
-        }
-    }
-
-    void add(const packing_task& task) {
-        const std::lock_guard lock(mutex_);
-        count(*task.plan, task.tile_begin, task.tile_end, done_);
-        double done = 0.0;
-        bool ended = false;
-        for (std::size_t i = 0; i < files_.size(); ++i) {
-            done += done_[i];
-            if (all_[i] == 0.0) continue;
-            // Sums of shares: the last one may miss the whole by a rounding.
-            const double now = done_[i] > all_[i] - 0.5 ? 1.0 : done_[i] / all_[i];
-            ended = ended || (now == 1.0 && files_[i].fraction < 1.0);
-            files_[i].fraction = now;
-        }
-        const double fraction = done > all_bytes_ - 0.5 ? 1.0 : done / all_bytes_;
-        if (!progress_ || (!ended && fraction < reported_ + 0.005)) return;
-        reported_ = fraction;
-        progress_(fraction, files_);
-    }
-
-  private:
-    void count(const packing& plan, int tile_begin, int tile_end, std::vector<double>& into) const {
-        const double share = static_cast<double>(tile_end - tile_begin) / plan.to->tiles();
-        for (int part = 0; part < 3 && plan.from[part] != nullptr; ++part) {
-            into[index_.at(plan.from[part])] +=
-                share * static_cast<double>(plan.parts[part].size());
-        }
-    }
-
-    const weights_progress& progress_;
-    std::map<const weight_file*, std::size_t> index_;
-    std::mutex mutex_;
-    std::vector<double> all_, done_;  // source bytes, by file
-    std::vector<file_progress> files_;
-    double all_bytes_ = 0.0;
-    double reported_ = 0.0;
-};
-
-}  // namespace
-
-std::optional<failure> pack_all(const kernel_table& kernels, const std::vector<packing>& plans,
-                                const std::vector<weight_file>& files, std::byte* arena,
-                                const weights_progress& progress) {
-    const std::vector<packing_task> tasks = cut(plans);
-    read_counter counter(plans, files, progress);
+/// Runs the tasks on the threads of the calling arena; after a failure no more are begun.
+/// `arena`: where byte 0 of the arena is or, of a window of it, would be.
+std::optional<failure> run_tasks(const kernel_table& kernels, std::span<const packing_task> tasks,
+                                 std::byte* arena, read_counter& counter) {
     std::atomic<bool> failed{false};
     std::mutex mutex;
     std::optional<failure> complaint;
     tbb::parallel_for(std::size_t{0}, tasks.size(), [&](std::size_t i) {
         if (failed.load(std::memory_order_relaxed)) return;
-        if (auto bad = pack(kernels, tasks[i], arena)) {
+        const packing_task& task = tasks[i];
+        if (auto bad = pack(kernels, task, arena)) {
             const std::lock_guard lock(mutex);
             if (!complaint) complaint = std::move(bad);
             failed.store(true, std::memory_order_relaxed);
             return;
         }
-        counter.add(tasks[i]);
+        counter.add(*task.plan, task.tile_begin, task.tile_end);
     });
-    for (const packing& plan : plans) plan.to->data = arena + plan.offset;
+    return complaint;
+}
+
+std::size_t begin_of(const packing_task& task) {
+    return task.plan->offset +
+           static_cast<std::size_t>(task.tile_begin) * task.plan->to->tile_bytes();
+}
+
+/// Consecutive bytes of the arena while they are packed, and the tasks that do it.
+struct window {
+    std::size_t begin = 0, end = 0;
+    std::span<const packing_task> tasks;
+    std::vector<std::byte> bytes{};
+};
+
+/// The next tasks whose bytes fill a window. `arena_bytes`: where the last one ends.
+void advance(window& next, std::size_t begin, std::span<const packing_task>& tasks,
+             std::size_t arena_bytes) {
+    std::size_t count = 0;
+    next.begin = next.end = begin;
+    while (count < tasks.size() && next.end - begin < window_bytes) {
+        ++count;
+        next.end = count < tasks.size() ? begin_of(tasks[count]) : arena_bytes;
+    }
+    next.tasks = tasks.first(count);
+    tasks = tasks.subspan(count);
+    next.bytes.assign(next.end - next.begin, std::byte{0});  // what lies between matrices is 0
+}
+
+}  // namespace
+
+read_counter::read_counter(const std::vector<packing>& plans, const std::vector<weight_file>& files,
+                           const weights_progress& progress, read_pace& pace)
+    : progress_(progress), pace_(pace) {
+    for (const weight_file& file : files) {
+        index_[&file] = files_.size();
+        const std::string& path = file.path();
+        files_.push_back({path.substr(path.rfind('/') + 1), 1.0});
+    }
+    all_.resize(files.size());
+    done_.resize(files.size());
+    for (const packing& plan : plans) {
+        count(plan, 0, plan.to->tiles(), all_);
+        all_bytes_ += static_cast<double>(plan.source_bytes());
+    }
+    for (std::size_t i = 0; i < files.size(); ++i) {
+        if (all_[i] > 0.0) files_[i].fraction = 0.0;
+    }
+}
+
+void read_counter::add(const packing& plan, int tile_begin, int tile_end) {
+    const std::lock_guard lock(mutex_);
+    pace_.advance(static_cast<std::uint64_t>(count(plan, tile_begin, tile_end, done_)));
+    double done = 0.0;
+    bool ended = false;
+    for (std::size_t i = 0; i < files_.size(); ++i) {
+        done += done_[i];
+        if (all_[i] == 0.0) continue;
+        // Sums of shares: the last one may miss the whole by a rounding.
+        const double now = done_[i] > all_[i] - 0.5 ? 1.0 : done_[i] / all_[i];
+        ended = ended || (now == 1.0 && files_[i].fraction < 1.0);
+        files_[i].fraction = now;
+    }
+    const double fraction = done > all_bytes_ - 0.5 ? 1.0 : done / all_bytes_;
+    if (!progress_ || (!ended && fraction < reported_ + 0.005)) return;
+    reported_ = fraction;
+    progress_(fraction, files_);
+}
+
+/// Returns: the bytes of all files.
+double read_counter::count(const packing& plan, int tile_begin, int tile_end,
+                           std::vector<double>& sums) const {
+    const double share = static_cast<double>(tile_end - tile_begin) / plan.to->tiles();
+    double sum = 0.0;
+    for (int part = 0; part < 3 && plan.from[part] != nullptr; ++part) {
+        const double bytes = share * static_cast<double>(plan.parts[part].size());
+        sums[index_.at(plan.from[part])] += bytes;
+        sum += bytes;
+    }
+    return sum;
+}
+
+std::optional<failure> pack_all(const kernel_table& kernels, const std::vector<packing>& plans,
+                                std::byte* arena, read_counter& counter) {
+    return run_tasks(kernels, cut(plans), arena, counter);
+}
+
+std::optional<failure> pack_in_order(const kernel_table& kernels, const std::vector<packing>& plans,
+                                     std::size_t arena_bytes, const arena_writer& write,
+                                     read_counter& counter) {
+    const std::vector<packing_task> all = cut(plans);
+    std::span<const packing_task> left(all);
+    window packed, next;
+    std::optional<failure> complaint;
+    while (!complaint && (!left.empty() || packed.end > packed.begin)) {
+        advance(next, packed.end, left, arena_bytes);
+        std::optional<failure> unwritten;
+        // The bytes before the window are never touched: tasks know their place in the whole arena.
+        const auto arena = reinterpret_cast<std::uintptr_t>(next.bytes.data()) - next.begin;
+        tbb::parallel_invoke(
+            [&] {
+                if (packed.bytes.empty()) return;
+                if (auto ok = write(packed.bytes); !ok) unwritten = ok.error();
+            },
+            [&] {
+                complaint =
+                    run_tasks(kernels, next.tasks, reinterpret_cast<std::byte*>(arena), counter);
+            });
+        if (unwritten) complaint = unwritten;
+        std::swap(packed, next);
+    }
     return complaint;
 }
 

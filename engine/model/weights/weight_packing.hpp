@@ -4,6 +4,8 @@
 
 #include <cstddef>
 #include <functional>
+#include <map>
+#include <mutex>
 #include <optional>
 #include <span>
 #include <string>
@@ -12,6 +14,7 @@
 #include "engine/kernels/kernels.hpp"
 #include "engine/model/weights/weight_files.hpp"
 #include "engine/model/weights/weights.hpp"
+#include "engine/types/load_progress.hpp"
 
 namespace semantic::engine {
 
@@ -53,12 +56,48 @@ struct packing {
     }
 };
 
-/// Packs everything into the arena and points the matrices there. Source pages are let go as soon
-/// as they are packed. Tasks of about 1 MiB run in parallel, so several files are read at once.
+/// Counts source bytes while they are packed, file by file, and reports every half per cent and
+/// every file's end. Thread: add() may be called from any.
+class read_counter {
+  public:
+    /// All of it must outlive the counter. `progress` may be empty; it is called one call at a
+    /// time.
+    read_counter(const std::vector<packing>& plans, const std::vector<weight_file>& files,
+                 const weights_progress& progress, read_pace& pace);
+
+    /// Says that these tiles of a matrix are packed. Throws what `progress` throws.
+    void add(const packing& plan, int tile_begin, int tile_end);
+
+  private:
+    double count(const packing& plan, int tile_begin, int tile_end,
+                 std::vector<double>& sums) const;
+
+    const weights_progress& progress_;
+    read_pace& pace_;
+    std::map<const weight_file*, std::size_t> index_;
+    std::mutex mutex_;
+    std::vector<double> all_, done_;  // source bytes, by file
+    std::vector<file_progress> files_;
+    double all_bytes_ = 0.0;
+    double reported_ = 0.0;
+};
+
+/// Packs everything into the arena. Source pages are let go as soon as they are packed. Tasks of
+/// about 1 MiB run in parallel, so several files are read at once. Throws what the counter's
+/// progress throws.
 /// Returns: nothing, or incompatible with the tensor and the value that cannot be held.
 std::optional<storage::failure> pack_all(const kernel_table& kernels,
-                                         const std::vector<packing>& plans,
-                                         const std::vector<weight_file>& files, std::byte* arena,
-                                         const weights_progress& progress);
+                                         const std::vector<packing>& plans, std::byte* arena,
+                                         read_counter& counter);
+
+/// Takes the next bytes of the arena.
+using arena_writer = std::function<storage::result<void>(std::span<const std::byte>)>;
+/// The same without an arena: its bytes go to `write`, from the first to the last, while the next
+/// ones are packed; no more than a few windows of them are in memory. Requires: plans in ascending
+/// order of their offsets. Returns: also what `write` fails with.
+std::optional<storage::failure> pack_in_order(const kernel_table& kernels,
+                                              const std::vector<packing>& plans,
+                                              std::size_t arena_bytes, const arena_writer& write,
+                                              read_counter& counter);
 
 }  // namespace semantic::engine

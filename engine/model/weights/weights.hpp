@@ -1,17 +1,20 @@
 #pragma once
 // A model's tensors, checked against its config and packed for the kernels.
 // Owner: transformer. Immutable after load; safe from any thread.
-// Memory: packed weights lie in one anonymous mapping; source pages are let go as soon as they are
-// packed, so that a model is never held twice.
+// Memory: packed weights lie in one mapping, of a file (engine/model/packed) or anonymous; source
+// pages are let go as soon as they are packed, so that a model is never held twice.
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "engine/kernels/kernels.hpp"
 #include "engine/model/config/model_config.hpp"
+#include "engine/model/packed/packed_file.hpp"
+#include "engine/model/packed/weight_loading.hpp"
 #include "engine/types/load_progress.hpp"
 #include "storage/types/errc.hpp"
 #include "storage/types/ids.hpp"
@@ -111,12 +114,16 @@ struct weight_check {
 class model_weights {
   public:
     /// Blocks. Reads a folder's safetensors or a GGUF file (weight_files.hpp). Packs in parallel
-    /// inside the calling thread's arena, and on the way quantises as `form` says: matrices whose
-    /// inputs are no multiple of 64 and routers stay as they are. `progress` may be empty; it is
-    /// called from any thread of the arena, one call at a time. Errors: not_found, corrupt,
-    /// incompatible; each names the file, tensor, shape, type or value at fault.
+    /// inside the calling thread's arena, and on the way quantises as `how.form` says: matrices
+    /// whose inputs are no multiple of 64 and routers stay as they are. Where how.packed is given,
+    /// what was packed before is used, and what is packed now is kept there, from one reading of
+    /// the files; where that fails, weights_origin says why, and they are packed into memory.
+    /// `progress` may be empty; it is called from any thread of the arena, one call at a time.
+    /// Errors: not_found, corrupt, incompatible; each names the file, tensor, shape, type or value
+    /// at fault.
     static storage::result<model_weights> load(const std::string& model, const model_config& config,
-                                               const kernel_table& kernels, weight_form form,
+                                               const kernel_table& kernels,
+                                               const weight_loading& how,
                                                const weights_progress& progress);
 
     /// Blocks. What load() would say of the files' names, shapes and types, without reading their
@@ -129,14 +136,19 @@ class model_weights {
     std::vector<float> final_norm;  // [hidden]
     packed_matrix head;             // [vocabulary, hidden]; the embedding itself when tied
 
-    std::uint64_t bytes() const noexcept { return arena_.bytes(); }
+    std::uint64_t bytes() const noexcept { return file_ ? file_->bytes().size() : arena_.bytes(); }
+    const weights_origin& origin() const noexcept { return origin_; }
     /// XXH3-128 over the XXH3-128 of every file, in name order; another one when loading quantised
     /// a matrix.
     const storage::block_hash& hash() const noexcept { return hash_; }
 
   private:
-    weight_arena arena_;
+    friend class weight_loader;
+
+    weight_arena arena_;               // empty where the weights are a file's pages
+    std::optional<packed_file> file_;  // these
     storage::block_hash hash_;
+    weights_origin origin_;
 };
 
 }  // namespace semantic::engine
