@@ -4,9 +4,10 @@
 
 #include <algorithm>
 #include <bit>
-#include <charconv>
 #include <cmath>
 #include <filesystem>
+#include <span>
+#include <string_view>
 
 #include "engine/model/heads/key_means.hpp"
 #include "storage/files/checksum.hpp"
@@ -61,32 +62,28 @@ std::optional<std::vector<float>> means_of(const json::value* list, const model_
     return means;
 }
 
-/// Halves, each as four digits, so that a number takes no more than it needs.
-std::string hex_of(std::span<const float> numbers) {
-    constexpr std::string_view digits = "0123456789abcdef";
-    std::string text;
-    text.reserve(4 * numbers.size());
+/// f16, two bytes each, the lower one first.
+std::string halves_of(std::span<const float> numbers) {
+    std::string bytes;
+    bytes.reserve(2 * numbers.size());
     for (const float number : numbers) {
         const auto bits = std::bit_cast<std::uint16_t>(to_half(number));
-        for (const int shift : {12, 8, 4, 0})
-            text += digits[static_cast<std::size_t>(bits >> shift & 15)];
+        bytes += static_cast<char>(bits & 255);
+        bytes += static_cast<char>(bits >> 8);
     }
-    return text;
+    return bytes;
 }
 
 /// Nothing where it is not as many finite halves as the model's geometry asks for.
-std::optional<std::vector<float>> feedback_of(const json::value* text, const model_config& config) {
-    if (text == nullptr || !text->is_string()) return std::nullopt;
-    const std::string_view digits = text->get_string();
+std::optional<std::vector<float>> feedback_of(std::string_view bytes, const model_config& config) {
     const std::size_t wanted = config.latent.rank > 0 ? 0 : key_shaping::count(config);
-    if (digits.size() % 4 != 0 || digits.size() / 4 != wanted) return std::nullopt;
+    if (bytes.size() != 2 * wanted) return std::nullopt;
     std::vector<float> numbers;
     numbers.reserve(wanted);
-    for (std::size_t at = 0; at < digits.size(); at += 4) {
-        std::uint16_t bits = 0;
-        const char* end = digits.data() + at + 4;
-        const auto [stop, error] = std::from_chars(digits.data() + at, end, bits, 16);
-        if (error != std::errc{} || stop != end) return std::nullopt;
+    for (std::size_t at = 0; at < bytes.size(); at += 2) {
+        const auto low = static_cast<unsigned char>(bytes[at]);
+        const auto high = static_cast<unsigned char>(bytes[at + 1]);
+        const auto bits = static_cast<std::uint16_t>(low | high << 8);
         numbers.push_back(to_float(std::bit_cast<half>(bits)));
         if (!std::isfinite(numbers.back())) return std::nullopt;
     }
@@ -115,14 +112,17 @@ std::string sum_of(const calibration& result) {
 
 std::string calibration_path(const std::string& cache_directory,
                              const storage::block_hash& weights) {
-    return cache_directory + "/calibration/" + weights.hex() + ".json";
+    return cache_directory + "/calibration/" + weights.hex() + ".calibration";
 }
 
 std::optional<calibration> read_calibration(storage::file_system& files, const std::string& path,
                                             const model_config& config, int block_tokens) {
     const auto text = storage::read_whole(files, path, bytes_max);
     if (!text) return std::nullopt;
-    const auto root = storage::parse_strict_json(*text);
+    const std::size_t line_end = text->find('\n');
+    if (line_end == text->npos) return std::nullopt;
+    const std::string_view whole(*text);
+    const auto root = storage::parse_strict_json(whole.substr(0, line_end));
     if (!root || !root->is_object()) return std::nullopt;
     const json::object& file = root->get_object();
     const auto is = [&file](const char* key, const json::value& wanted) {
@@ -139,7 +139,7 @@ std::optional<calibration> read_calibration(storage::file_system& files, const s
         result.scores.push_back(std::move(*score));
     }
     auto means = means_of(file.if_contains("key_means"), config);
-    auto feedback = feedback_of(file.if_contains("key_feedback"), config);
+    auto feedback = feedback_of(whole.substr(line_end + 1), config);
     if (!means || !feedback || !are_candidates(result.scores, config, block_tokens))
         return std::nullopt;
     result.keys = {std::move(*means), std::move(*feedback)};
@@ -161,11 +161,11 @@ storage::result<void> write_calibration(storage::file_system& files, const std::
         {"version", calibration_version},
         {"sum", sum_of(result)},
         {"scores", std::move(list)},
-        {"key_means", json::array(result.keys.means.begin(), result.keys.means.end())},
-        {"key_feedback", hex_of(result.keys.feedback)}};
+        {"key_means", json::array(result.keys.means.begin(), result.keys.means.end())}};
     const std::string directory = std::filesystem::path(path).parent_path();
     if (auto made = files.make_directory(directory); !made) return made;
-    return storage::replace_file(files, path, json::serialize(file) + "\n");
+    return storage::replace_file(files, path,
+                                 json::serialize(file) + "\n" + halves_of(result.keys.feedback));
 }
 
 }  // namespace semantic::engine

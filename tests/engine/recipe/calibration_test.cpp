@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <filesystem>
 #include <fstream>
 #include <functional>
 #include <span>
@@ -327,6 +328,22 @@ TEST(calibration, is_read_back_as_it_was_written) {
     EXPECT_EQ(read_calibration(storage::posix_file_system(), path, model.config), result);
 }
 
+// A number of the feedback takes two bytes: a model of 48 layers and heads of 256 elements has 12.5
+// million of them.
+TEST(calibration, takes_two_bytes_for_a_number_of_the_feedback) {
+    measured_model model(2);
+    const tests::temp_dir dir;
+    const calibration result = model.measure();
+    ASSERT_FALSE(result.keys.feedback.empty());
+    const std::string path = calibration_path(dir.path(), storage::block_hash{});
+    ASSERT_TRUE(write_calibration(storage::posix_file_system(), path, result));
+    calibration bare = result;
+    bare.keys.feedback.clear();
+    const auto whole_bytes = std::filesystem::file_size(path);
+    ASSERT_TRUE(write_calibration(storage::posix_file_system(), path, bare));
+    EXPECT_EQ(whole_bytes - std::filesystem::file_size(path), 2 * result.keys.feedback.size());
+}
+
 TEST(calibration, that_is_damaged_or_of_other_candidates_is_not_read) {
     measured_model model(2);
     const tests::temp_dir dir;
@@ -340,18 +357,21 @@ TEST(calibration, that_is_damaged_or_of_other_candidates_is_not_read) {
         std::ofstream(path, std::ios::trunc) << whole.substr(0, cut);
         EXPECT_EQ(read_calibration(files, path, model.config), std::nullopt) << cut;
     }
+    const std::size_t line_end = whole.find('\n');
     std::string changed = whole;  // a digit of the last mean
-    char& digit = changed[changed.rfind('.') + 1];
+    char& digit = changed[changed.rfind('.', line_end) + 1];
     digit = digit == '9' ? '8' : static_cast<char>(digit + 1);
     std::ofstream(path, std::ios::trunc) << changed;
     EXPECT_EQ(read_calibration(files, path, model.config), std::nullopt);
-    const std::size_t at = whole.find("\"key_feedback\":\"") + 16;
-    for (const std::string_view share : {"3c01", "7c00", "3cgf", "3c", ""}) {
-        std::string other = whole;  // another number, none that is finite, no number, too few
-        ASSERT_NE(other.substr(at, 4), "3c01");
-        std::ofstream(path, std::ios::trunc) << other.replace(at, 4, share);
-        EXPECT_EQ(read_calibration(files, path, model.config), std::nullopt) << share;
+    const std::size_t at = line_end + 1;
+    for (const std::string_view half : {"\x01\x3c", "\x01\x7c", "\x01", ""}) {
+        std::string other = whole;  // another number, none that is finite, too few
+        ASSERT_NE(other.substr(at, 2), half);
+        std::ofstream(path, std::ios::trunc) << other.replace(at, 2, half);
+        EXPECT_EQ(read_calibration(files, path, model.config), std::nullopt) << half.size();
     }
+    std::ofstream(path, std::ios::trunc) << whole << "xx";
+    EXPECT_EQ(read_calibration(files, path, model.config), std::nullopt);
     result.scores.pop_back();
     ASSERT_TRUE(write_calibration(files, path, result));
     EXPECT_EQ(read_calibration(files, path, model.config), std::nullopt);
