@@ -15,6 +15,7 @@
 #include <ctime>
 #include <functional>
 #include <memory>
+#include <random>
 #include <stdexcept>
 #include <string>
 #include <thread>
@@ -156,6 +157,7 @@ class bench_model {
         auto model = (*weights)->with_layout(layout, {rows_max, 16}, keys);
         if (!model) throw std::runtime_error(model.error().what);
         model_ = std::move(*model);
+        token_of_ = std::uniform_int_distribution<storage::token_id>(0, config_.vocabulary - 1);
         logits_ = aligned_buffer<float>(16 * static_cast<std::size_t>(config_.vocabulary));
         state_ = aligned_buffer<std::byte>(config_.state_bytes());
         std::fill_n(state_.data(), state_.count(), std::byte{0});
@@ -181,11 +183,15 @@ class bench_model {
 
     /// One step: `count` more tokens of each sequence, logits of the last.
     void step(std::vector<std::unique_ptr<storage::kv_sequence>>& sequences, int count) {
-        const std::vector<storage::token_id> tokens(static_cast<std::size_t>(count), 5);
         const int last = count - 1;
         std::vector<sequence_step> batch;
+        // Other tokens in every row: rows of one token would all choose the same experts.
+        std::vector<std::vector<storage::token_id>> drawn(sequences.size());
         float* to = logits_.data();
-        for (auto& sequence : sequences) {
+        for (std::size_t i = 0; i < sequences.size(); ++i) {
+            auto& sequence = sequences[i];
+            std::vector<storage::token_id>& tokens = drawn[i];
+            for (int each = 0; each < count; ++each) tokens.push_back(token_of_(random_));
             if (!sequence->reserve(sequence->token_count() + count))
                 throw std::runtime_error("the pool is too small");
             batch.push_back({tokens, sequence.get(), {&last, 1}, to});
@@ -225,6 +231,8 @@ class bench_model {
     aligned_buffer<std::byte> state_;                        // zeros; costs what any other does
     std::array<aligned_buffer<std::byte>, 16> next_states_;  // of each sequence of a step
     storage::kv_block_parts model_block_;
+    std::mt19937 random_{1};
+    std::uniform_int_distribution<storage::token_id> token_of_;
 };
 
 void decode(bench_model& model, memory_roof& roof, const std::vector<bench_case>& cases,
