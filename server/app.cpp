@@ -308,6 +308,13 @@ void app::on_loaded() {
     options_.manager.tell("READY=1\nSTATUS=" + info.id + " is loaded");
     if (options_.out != nullptr) *options_.out << line + '\n' << std::flush;
     log_event(log_level::info, "ready: " + line);
+    if (info.pool_agents_4k == 0)
+        log_event(log_level::warning,
+                  "the pool holds no conversation of 4096 tokens, which takes " +
+                      std::to_string((info.kv_bytes_per_token * 4096 >> 20) + 1) +
+                      " MiB: longer ones are refused; --memory-limit-mb or --cache-budget-mb "
+                      "would have to be larger, or --weights q4 or a --kv-recipe of fewer bits "
+                      "leave room");
 }
 
 void app::on_load_failed(const std::string& why) {

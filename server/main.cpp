@@ -1,8 +1,10 @@
+#include <cstdio>
 #include <cstdlib>
 #include <iostream>
 #include <stop_token>
 #include <unistd.h>
 
+#include "engine/load_engine.hpp"
 #include "server/app.hpp"
 #include "server/config/config.hpp"
 #include "server/config/hub_model.hpp"
@@ -178,16 +180,35 @@ class loader {
         server::log_event(server::log_level::info,
                           "memory for " + model.name + ": " + server::to_text(*plan));
         options.cache_budget_bytes = plan->pool;
+        if (plan->paged > 0)
+            server::log_event(server::log_level::warning,
+                              model.name + " does not fit the memory: " + server::to_text(*plan));
         if (settings_.max_loaded > 1) {
             // The first plan's pool is all models'.
             if (commons_ == nullptr) commons_ = engine::make_engine_commons(plan->pool);
             pool_bytes_ = plan->pool;
             options.commons = commons_;
         }
-        return engine::load_engine(std::move(options), progress);
+        return engine::load_engine(std::move(options), storage_of(model, *plan), progress);
     }
 
   private:
+    /// Says in the log how the weights came.
+    engine::weight_storage storage_of(const server::registered_model& model,
+                                      const server::memory_plan& plan) const {
+        engine::weight_storage disk =
+            make_weight_storage(server::with_settings(settings_, model.settings));
+        if (plan.paged > 0) disk.copy_bytes_max = 0;
+        disk.on_loaded = [name = model.name](const engine::weights_origin& origin) {
+            char text[96];
+            std::snprintf(text, sizeof text, "%s after %.1f s, packed %s",
+                          origin.is_mapped ? "mapped" : "in memory", origin.seconds,
+                          origin.is_first ? "now" : "before");
+            server::log_event(server::log_level::info, "weights of " + name + ": " + text);
+        };
+        return disk;
+    }
+
     server::planned_model planned(std::size_t number) const {
         const server::registered_model& model = models_.at(number);
         return {model.path, server::with_settings(settings_, model.settings)};

@@ -15,10 +15,12 @@ _semantic_server() {
         --log-level) COMPREPLY=($(compgen -W 'debug info warning error' -- "$current")) && return ;;
         --log-format) COMPREPLY=($(compgen -W 'text json' -- "$current")) && return ;;
         --metrics-for) COMPREPLY=($(compgen -W 'local admin all' -- "$current")) && return ;;
+        --weights-access) COMPREPLY=($(compgen -W 'auto map read' -- "$current")) && return ;;
         --held-elsewhere)
             COMPREPLY=($(compgen -W 'refuse redirect serve' -- "$current")) && return
             ;;
-        --auto-swap | --insecure | --log-prompts | --trust-content | --strict-model-names | --kv-events)
+        --auto-swap | --insecure | --log-prompts | --trust-content | --strict-model-names | --kv-events | \
+            --packed-weights | --paged-weights | --verify-weights)
             COMPREPLY=($(compgen -W 'on off' -- "$current")) && return
             ;;
     esac

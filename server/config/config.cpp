@@ -423,6 +423,15 @@ engine::engine_options make_engine_options(const config& from, std::string model
     return options;
 }
 
+engine::weight_storage make_weight_storage(const config& from) {
+    engine::weight_storage disk;
+    disk.keeps_packed = from.packed_weights;
+    disk.budget_bytes = static_cast<std::uint64_t>(from.packed_budget_mb) << 20;
+    disk.access = from.weights_access;
+    disk.verifies_all = from.verify_weights;
+    return disk;
+}
+
 bool serves_this_machine_only(const config& from) {
     boost::system::error_code not_an_address;
     const auto address = boost::asio::ip::make_address(from.host, not_an_address);

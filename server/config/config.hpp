@@ -19,6 +19,7 @@
 #include <vector>
 
 #include "engine/engine.hpp"
+#include "engine/types/weight_storage.hpp"
 #include "server/runtime/logging.hpp"
 
 namespace semantic::server {
@@ -106,11 +107,16 @@ struct config {
     std::chrono::milliseconds decode_latency{200};
 
     std::string cache_directory = "~/.semantic/caches";
-    std::size_t cache_budget_mb = 0;    // 0: see models/memory_plan.hpp
-    std::size_t memory_limit_mb = 0;    // of the process; 0: the machine's, and its group's
-    std::size_t disk_budget_mb = 0;     // 0: min(10 % of the file system, 64 GiB)
-    std::size_t records_budget_mb = 0;  // part of it; 0: min(a quarter of it, 4 GiB)
-    int max_hot_agents = 0;             // 0: as many as the pool holds
+    std::size_t cache_budget_mb = 0;      // 0: see models/memory_plan.hpp
+    std::size_t memory_limit_mb = 0;      // of the process; 0: the machine's, and its group's
+    std::size_t disk_budget_mb = 0;       // 0: min(10 % of the file system, 64 GiB)
+    std::size_t records_budget_mb = 0;    // part of it; 0: min(a quarter of it, 4 GiB)
+    bool packed_weights = true;           // packed weights are kept in cache_directory
+    std::size_t packed_budget_mb = 0;     // part of disk_budget_mb for them; 0: half of it
+    std::string weights_access = "auto";  // how they are used: engine/types/weight_storage.hpp
+    bool paged_weights = false;           // a model may have more weights than memory
+    bool verify_weights = false;          // every start reads all of them
+    int max_hot_agents = 0;               // 0: as many as the pool holds
     int states_per_turn = 2;         // of models with recurrent state: written at most, roots apart
     int states_per_agent = 8;        // likewise: kept at most
     std::string kv_recipe = "auto";  // a recipe's name, or as the model's measurement decides
@@ -201,5 +207,7 @@ std::string print_config(const parsed_config& parsed);
 /// `home` stands for ~ in cache-dir. Throws config_error when it is needed and empty.
 engine::engine_options make_engine_options(const config& from, std::string model_directory,
                                            const std::string& home);
+/// The part of it that says how packed weights are kept.
+engine::weight_storage make_weight_storage(const config& from);
 
 }  // namespace semantic::server

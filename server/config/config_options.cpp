@@ -27,6 +27,7 @@ constexpr std::array<std::string_view, 1> min_chunk_names{"SEMANTIC_CHUNKED_PREF
 constexpr std::array<std::string_view, 1> max_chunk_names{"SEMANTIC_CHUNKED_PREFILL_MAX_CHUNK"};
 constexpr std::array<std::string_view, 1> cache_dir_names{"SEMANTIC_AGENT_CACHE_DIR"};
 constexpr std::array<std::string_view, 1> hot_names{"SEMANTIC_AGENT_MAX_AGENTS_IN_MEMORY"};
+constexpr std::array<std::string_view, 0> no_names{};
 
 constexpr long long million = 1'000'000;
 
@@ -413,6 +414,24 @@ const std::array options{
                   false,
                   set_number<&config::records_budget_mb, 0, 1024 * million>,
                   print_number<&config::records_budget_mb>},
+    config_option{"packed-weights", "Cache", "on|off",
+                  "keep packed weights in cache-dir, so that later starts map them", no_names,
+                  false, set_switch<&config::packed_weights>,
+                  print_switch<&config::packed_weights>},
+    config_option{"packed-budget-mb", "Cache", "MB",
+                  "the part of disk-budget-mb that packed weights may take, in MiB; what was used "
+                  "longest ago goes first; 0: half of it",
+                  no_names, false, set_number<&config::packed_budget_mb, 0, 1024 * million>,
+                  print_number<&config::packed_budget_mb>},
+    config_option{"weights-access", "Cache", "HOW",
+                  "map packed weights, read them, or auto: as kernel and memory allow", no_names,
+                  false, set_weights_access, print_text<&config::weights_access>},
+    config_option{"paged-weights", "Cache", "on|off",
+                  "load a model whose weights the memory does not hold", no_names, false,
+                  set_switch<&config::paged_weights>, print_switch<&config::paged_weights>},
+    config_option{"verify-weights", "Cache", "on|off",
+                  "compare all bytes of the weights at every start", no_names, false,
+                  set_switch<&config::verify_weights>, print_switch<&config::verify_weights>},
     config_option{"max-hot-agents", "Cache", "N",
                   "agents kept in memory; 0: as many as the pool holds", hot_names, false,
                   set_number<&config::max_hot_agents, 0, million>,

@@ -142,6 +142,12 @@ std::string set_node_url(config& into, std::string_view text) {
     return {};
 }
 
+std::string set_weights_access(config& settings, std::string_view text) {
+    if (text != "auto" && text != "map" && text != "read") return "must be auto, map or read";
+    settings.weights_access = text;
+    return {};
+}
+
 std::string set_held_elsewhere(config& into, std::string_view text) {
     if (text != "refuse" && text != "redirect" && text != "serve")
         return "must be refuse, redirect or serve";

@@ -31,6 +31,7 @@ std::string set_block_tokens(config& into, std::string_view text);
 std::string set_object_store(config& into, std::string_view text);
 std::string set_redis(config& into, std::string_view text);
 std::string set_node_url(config& into, std::string_view text);
+std::string set_weights_access(config& settings, std::string_view text);
 std::string set_held_elsewhere(config& into, std::string_view text);
 std::string set_api_keys(config& into, std::string_view text);
 std::string set_api_key_file(config& into, std::string_view text);

@@ -49,6 +49,17 @@ void options::add_compute() {
           "auto, avx512, avxvnni, avx2, portable or scalar");
     add()("weights", po::value<std::string>()->default_value("native")->value_name("FORM"),
           "what matrices are quantised to while they load: native (not at all), q8 or q4");
+    add_memory();
+}
+
+void options::add_memory() {
+    add()("memory-limit-mb", po::value<int>()->default_value(0)->value_name("MB"),
+          "memory for the whole program, in MiB; 0: what the machine, or its control group, can "
+          "give");
+}
+
+std::size_t options::memory_limit_mb() const {
+    return static_cast<std::size_t>(number("memory-limit-mb", 0, 16'000'000));
 }
 
 void options::add_chat_template() {

@@ -49,8 +49,11 @@ class options {
     boost::program_options::options_description_easy_init add() {
         return description_.add_options();
     }
-    /// --threads, --kernels and --weights, for commands that compute.
+    /// --threads, --kernels, --weights and add_memory(), for commands that compute.
     void add_compute();
+    /// --memory-limit-mb, for commands that load a model.
+    void add_memory();
+    std::size_t memory_limit_mb() const;
     /// --chat-template, for commands that render conversations.
     void add_chat_template();
     /// --tokenizer-pre, for commands that read the tokenizer.

@@ -84,6 +84,7 @@ exactness_options read_options(const options& given) {
         throw bad_input(
             "--kernels portable: BLAS orders its sums as it likes, nothing is promised");
     read.model.weights = given.get<std::string>("weights");
+    read.model.memory_limit_mb = given.memory_limit_mb();
     read.model.threads = given.number("threads", 0, 1024);
     read.model.chunk_tokens = chunk_tokens;
     read.model.sequences = exact_ways::sequences;

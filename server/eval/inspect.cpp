@@ -129,6 +129,7 @@ json::object json_of(const model_report& report) {
                      {"file_bytes", report.file_bytes},
                      {"types", std::move(types)},
                      {"weight_bytes", nullptr},
+                     {"memory", nullptr},
                      {"geometry", nullptr},
                      {"tokenizer", nullptr},
                      {"chat_template", nullptr},
@@ -140,6 +141,11 @@ json::object json_of(const model_report& report) {
     if (report.weight_bytes != 0) out["weight_bytes"] = report.weight_bytes;
     if (!report.left_out.empty())
         out["left_out"] = json::array(report.left_out.begin(), report.left_out.end());
+    if (report.memory)
+        out["memory"] = json::object{{"needed_bytes", report.memory->needs.sum()},
+                                     {"pool_bytes", report.memory->pool},
+                                     {"limit_bytes", report.memory->limit.bytes},
+                                     {"limit", report.memory->limit.name}};
     if (report.config) out["geometry"] = geometry_of(*report.config);
     if (report.tokenizer)
         out["tokenizer"] = json::object{{"kind", report.tokenizer->kind},
@@ -231,8 +237,9 @@ void print_text(const model_report& report) {
         print_line(&type == &report.types.front() ? "tensors" : "",
                    type.name + ": " + std::to_string(type.tensors) + ", " + megabytes(type.bytes) +
                        (type.is_read ? "" : " (not supported)"));
-    if (report.weight_bytes != 0) print_line("weights", megabytes(report.weight_bytes) + " in RAM");
+    if (report.weight_bytes != 0) print_line("weights", megabytes(report.weight_bytes) + " packed");
     if (!report.left_out.empty()) print_line("left out", left_out_of(report));
+    if (report.memory) print_line("memory", server::to_text(*report.memory));
     if (const auto& tokenizer = report.tokenizer)
         print_line("tokenizer",
                    tokenizer->kind + ", " + std::to_string(tokenizer->vocabulary) + " tokens" +
@@ -253,6 +260,9 @@ int run_inspect(const command& self, const std::vector<std::string>& words) {
     options given(self);
     given.add_chat_template();
     given.add_tokenizer();
+    given.add()("weights", po::value<std::string>()->default_value("native")->value_name("FORM"),
+                "what matrices are quantised to while they load: native (not at all), q8 or q4");
+    given.add_memory();
     given.add()("memory-mb", po::value<int>()->default_value(8192)->value_name("MB"),
                 "of the KV pool, in MiB");
     given.add()("measure", po::bool_switch(),

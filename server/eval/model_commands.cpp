@@ -84,10 +84,12 @@ offline_options model_options(const options& given, std::size_t tokens_max) {
     if (recipes.size() != 1) throw bad_input("--kv-bits: one recipe is needed here");
     if (tokens_max > tokens_limit)
         throw bad_input(std::to_string(tokens_max) + " tokens are too many");
-    return {given.model_directory(),           given.get<std::string>("kernels"),
-            given.number("threads", 0, 1024),  recipes[0],
-            given.number("chunk", 1, 1 << 16), static_cast<int>(tokens_max),
-            given.get<std::string>("weights"), given.get<bool>("compensated")};
+    offline_options options{given.model_directory(),           given.get<std::string>("kernels"),
+                            given.number("threads", 0, 1024),  recipes[0],
+                            given.number("chunk", 1, 1 << 16), static_cast<int>(tokens_max),
+                            given.get<std::string>("weights"), given.get<bool>("compensated")};
+    options.memory_limit_mb = given.memory_limit_mb();
+    return options;
 }
 
 std::vector<storage::token_id> prompt_of(const options& given) {

@@ -50,6 +50,7 @@ class inspection {
             report_.template_family = rules.family();
             report_.template_assumed = rules.assumed();
         });
+        if (report_.problems.empty()) plan_memory();
         const auto& pre = given_.get<std::string>("tokenizer-pre");
         if (measure && report_.problems.empty()) measure_kv(pre == "auto" ? "" : pre);
         return std::move(report_);
@@ -141,10 +142,26 @@ class inspection {
 
     void check_weights() {
         attempt([&] {
-            auto checked = take(
-                engine::model_weights::check(path(), *report_.config, engine::weight_form::native));
+            auto checked = take(engine::model_weights::check(path(), *report_.config, form()));
             report_.weight_bytes = checked.bytes;
             report_.left_out = std::move(checked.left_out);
+        });
+    }
+
+    engine::weight_form form() const {
+        const auto& name = given_.get<std::string>("weights");
+        const auto found = engine::find_weight_form(name);
+        if (!found) throw bad_input("--weights \"" + name + "\": possible are native, q8 and q4");
+        return *found;
+    }
+
+    /// As the server does before it loads a model. Requires: a model whose files are right.
+    void plan_memory() {
+        attempt([&] {
+            server::config settings;
+            settings.memory_limit_mb = given_.memory_limit_mb();
+            settings.weights = given_.get<std::string>("weights");
+            report_.memory = take(server::plan_for({path(), settings}));
         });
     }
 
@@ -173,6 +190,8 @@ class inspection {
             offline_options options;
             options.directory = path();
             options.kv = "16";
+            options.weights = given_.get<std::string>("weights");
+            options.memory_limit_mb = given_.memory_limit_mb();
             options.tokenizer_pre = tokenizer_pre;
             offline_model model(options);
             const auto begin = std::chrono::steady_clock::now();

@@ -11,6 +11,7 @@
 #include "engine/recipe/calibration.hpp"
 #include "server/config/model_path.hpp"
 #include "server/eval/command_line.hpp"
+#include "server/models/memory_plan.hpp"
 
 namespace semantic::eval {
 
@@ -44,8 +45,10 @@ struct model_report {
     std::string container;  // "folder of safetensors", "GGUF version 3"
     std::uint64_t files = 0, file_bytes = 0;
     std::vector<tensor_type> types;
-    std::uint64_t weight_bytes = 0;     // once loaded; 0: not known
+    std::uint64_t weight_bytes = 0;     // once packed; 0: not known
     std::vector<std::string> left_out;  // weight_check
+    /// The server's plan for the memory, where it loads the model; else `problems` says why not.
+    std::optional<server::memory_plan> memory;
     std::optional<engine::model_config> config;
     std::optional<tokenizer_facts> tokenizer;
     std::string template_family;   // empty: none
@@ -57,8 +60,8 @@ struct model_report {
     std::vector<std::string> problems;  // what the server would refuse; none: it loads
 };
 
-/// `given` has --model, --chat-template and --tokenizer-pre. `measure`: loads the weights and tells
-/// what each recipe costs the model.
+/// `given` has --model, --chat-template, --tokenizer-pre, --weights and --memory-limit-mb.
+/// `measure`: loads the weights and tells what each recipe costs the model.
 model_report report_on(const options& given, std::uint64_t pool_bytes, bool measure);
 
 }  // namespace semantic::eval

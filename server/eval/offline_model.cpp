@@ -6,6 +6,7 @@
 #include "engine/model/sampler.hpp"
 #include "engine/recipe/recipe_choice.hpp"
 #include "server/eval/command_line.hpp"
+#include "server/models/memory_plan.hpp"
 
 namespace semantic::eval {
 
@@ -52,6 +53,7 @@ offline_model::offline_model(const offline_options& options)
     }
     options_.chunk_tokens = std::min(options.chunk_tokens, std::max(options.tokens_max, 1));
     const engine::weight_form form = form_named(options.weights);
+    check_memory();
     progress_line progress("reading weights, files");
     const auto show = [&](double fraction, const std::vector<engine::file_progress>& files) {
         const auto done = std::count_if(files.begin(), files.end(),
@@ -77,6 +79,32 @@ offline_model::offline_model(const offline_model& other, const std::string& kv, 
     take_recipe(*other.model_);
 }
 
+/// Of the pool.
+std::size_t offline_model::frames(const storage::kv_layout& layout) const {
+    const auto blocks =
+        static_cast<std::size_t>((options_.tokens_max + block_tokens - 1) / block_tokens);
+    return static_cast<std::size_t>(options_.sequences) *
+           (std::max<std::size_t>(blocks, 1) * static_cast<std::size_t>(layout.layer_count()) +
+            2 * layout.wide_frames());
+}
+
+void offline_model::check_memory() const {
+    server::config settings;
+    settings.memory_limit_mb = options_.memory_limit_mb;
+    settings.weights = options_.weights;
+    settings.packed_weights = false;
+    settings.prefill_max_chunk_tokens = options_.chunk_tokens;
+    settings.max_batch = options_.chunk_tokens;  // whose logits may all be asked for
+    settings.max_connections = 0;
+    settings.body_limit_mb = 0;
+    // The largest recipe that may be taken: what is measured stands beside one of 16 bits.
+    const auto named = storage::find_kv_recipe(options_.kv);
+    const auto layout = make_layout(config_, named.value_or(storage::kv_recipe(16)));
+    const std::uint64_t pool = frames(layout) * layout.frame_bytes();
+    const auto plan = server::plan_for({options_.directory, settings}, {}, pool);
+    if (!plan) throw bad_input(plan.error().what);
+}
+
 void offline_model::take_recipe(const engine::transformer& weights) {
     const auto named = storage::find_kv_recipe(options_.kv);
     engine::chosen_recipe chosen{named.value_or(storage::kv_recipe(16)), {}, {}};
@@ -88,13 +116,7 @@ void offline_model::take_recipe(const engine::transformer& weights) {
         chosen.keys = measured.keys;
     }
     const auto layout = make_layout(config_, chosen.recipe);
-    const auto blocks =
-        static_cast<std::size_t>((options_.tokens_max + block_tokens - 1) / block_tokens);
-    const std::size_t frames =
-        static_cast<std::size_t>(options_.sequences) *
-        (std::max<std::size_t>(blocks, 1) * static_cast<std::size_t>(layout.layer_count()) +
-         2 * layout.wide_frames());
-    pool_ = std::make_unique<storage::block_pool>(layout, frames * layout.frame_bytes());
+    pool_ = std::make_unique<storage::block_pool>(layout, frames(layout) * layout.frame_bytes());
     const engine::transformer_limits limits{options_.chunk_tokens, options_.chunk_tokens,
                                             options_.compensated};
     // Inside, so that its work is cut for the arena's threads.

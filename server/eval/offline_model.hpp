@@ -23,16 +23,18 @@ struct offline_options {
     int threads = 0;
     std::string kv = "default";  // a recipe's name; default: what the server takes
     int chunk_tokens = 512;
-    int tokens_max = 0;              // of one sequence; decides the size of the pool
-    std::string weights = "native";  // or q8, q4: what matrices are quantised to
-    bool compensated = false;        // transformer_limits::compensated
-    std::string tokenizer_pre = {};  // engine_options::tokenizer_pre, where kv is "default"
-    int sequences = 1;               // of tokens_max tokens each, that the pool has room for
+    int tokens_max = 0;               // of one sequence; decides the size of the pool
+    std::string weights = "native";   // or q8, q4: what matrices are quantised to
+    bool compensated = false;         // transformer_limits::compensated
+    std::string tokenizer_pre = {};   // engine_options::tokenizer_pre, where kv is "default"
+    int sequences = 1;                // of tokens_max tokens each, that the pool has room for
+    std::size_t memory_limit_mb = 0;  // of the process; 0: the machine's, and its group's
 };
 
 class offline_model {
   public:
-    /// Blocks. Throws bad_input with the sentence of what is wrong.
+    /// Blocks. Throws bad_input with the sentence of what is wrong, also where the memory does not
+    /// suffice: before the weights are read.
     explicit offline_model(const offline_options& options);
     /// The same weights with K and V kept as `kv` says, on the same threads or on so many of its
     /// own. Throws bad_input.
@@ -66,6 +68,9 @@ class offline_model {
                                           std::span<const storage::token_id> stops = {});
 
   private:
+    /// Throws bad_input where weights, scratch and K and V do not fit.
+    void check_memory() const;
+    std::size_t frames(const storage::kv_layout& layout) const;
     /// Makes model_, over the weights of `weights`, and its pool, as options_.kv says.
     void take_recipe(const engine::transformer& weights);
     const engine::calibration& calibrate(const engine::transformer& weights);

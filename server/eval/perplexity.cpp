@@ -297,6 +297,7 @@ perplexity_options read_options(const options& given) {
     read.model.directory = model.path;
     read.model.kernels = given.get<std::string>("kernels");
     read.model.weights = given.get<std::string>("weights");
+    read.model.memory_limit_mb = given.memory_limit_mb();
     read.model.threads = given.number("threads", 0, 1024);
     read.model.compensated = given.get<bool>("compensated");
     return read;

@@ -37,6 +37,7 @@ struct recall_case {
 struct recall_options {
     std::string directory, cases, kernels, weights;
     int threads = 0, chunk = 512, limit = 0, per_length = 0;
+    std::size_t memory_limit_mb = 0;
 };
 
 std::string lower(std::string_view text) {
@@ -106,8 +107,12 @@ column run_column(const recall_options& options, const std::string& kv,
                   const std::vector<token_id>& template_stops) {
     std::size_t longest = 0;
     for (const recall_case& one : cases) longest = std::max(longest, one.prompt.size());
-    offline_model model({options.directory, options.kernels, options.threads, kv, options.chunk,
-                         static_cast<int>(longest) + answer_tokens_max, options.weights});
+    offline_options own{options.directory, options.kernels,
+                        options.threads,   kv,
+                        options.chunk,     static_cast<int>(longest) + answer_tokens_max,
+                        options.weights};
+    own.memory_limit_mb = options.memory_limit_mb;
+    offline_model model(own);
     std::vector<token_id> stops = model.config().eos_tokens;
     stops.insert(stops.end(), template_stops.begin(), template_stops.end());
 
@@ -191,6 +196,7 @@ int run_recall(const command& self, const std::vector<std::string>& words) {
     options.cases = given.get<std::string>("cases");
     options.kernels = given.get<std::string>("kernels");
     options.weights = given.get<std::string>("weights");
+    options.memory_limit_mb = given.memory_limit_mb();
     options.threads = given.number("threads", 0, 1024);
     options.chunk = given.number("chunk", 1, 1 << 16);
     options.limit = given.number("limit", 0, 1 << 30);

@@ -4,6 +4,7 @@
 #include <filesystem>
 
 #include "engine/model/config/model_config.hpp"
+#include "engine/model/weights/weights.hpp"
 
 namespace semantic::server {
 
@@ -56,11 +57,16 @@ std::uint64_t default_pool(const memory_limit& limit, std::uint64_t left) {
 }  // namespace
 
 storage::result<memory_plan> plan_memory(const memory_limit& limit, const memory_needs& needs,
-                                         std::uint64_t pool_wanted) {
-    memory_plan plan{limit, needs, pool_wanted > 0 ? pool_wanted : pool_bytes_least};
+                                         std::uint64_t pool_wanted, bool may_page) {
+    memory_plan plan{limit, needs, pool_wanted > 0 ? pool_wanted : pool_bytes_least, 0};
     const std::uint64_t left = limit.bytes > needs.sum() ? limit.bytes - needs.sum() : 0;
     const bool fits = plan.pool <= left;
     if (fits && pool_wanted == 0) plan.pool = default_pool(limit, left);
+    const std::uint64_t excess = plan.sum() > limit.bytes ? plan.sum() - limit.bytes : 0;
+    if (!fits && may_page && excess <= needs.weights) {
+        plan.paged = excess;
+        return plan;
+    }
     if (!fits)
         return storage::failure{storage::errc::out_of_space,
                                 "the memory does not suffice: " + to_text(plan)};
@@ -71,7 +77,11 @@ std::string to_text(const memory_plan& plan) {
     return "weights " + in_mib(plan.needs.weights) + " + scratch " + in_mib(plan.needs.scratch) +
            " + connections " + in_mib(plan.needs.connections) + " + process " +
            in_mib(plan.needs.process) + " + pool " + in_mib(plan.pool) + " = " +
-           in_mib(plan.sum()) + " of " + in_mib(plan.limit.bytes) + ", " + plan.limit.name;
+           in_mib(plan.sum()) + " of " + in_mib(plan.limit.bytes) + ", " + plan.limit.name +
+           (plan.paged == 0 ? ""
+                            : "; " + in_mib(plan.paged) +
+                                  " of the weights do not fit and are read from disk again for "
+                                  "every token");
 }
 
 storage::result<memory_needs> needs_of(const std::string& path, const config& settings) {
@@ -79,7 +89,11 @@ storage::result<memory_needs> needs_of(const std::string& path, const config& se
     if (!model) return model.error();
     const auto of = [](int number) { return static_cast<std::uint64_t>(std::max(number, 0)); };
     memory_needs needs;
-    needs.weights = weight_file_bytes(path);
+    const auto form = engine::find_weight_form(settings.weights);
+    const auto packed =
+        engine::model_weights::check(path, *model, form.value_or(engine::weight_form::native));
+    // What is wrong with the files is said by whoever loads them.
+    needs.weights = packed ? packed->bytes : weight_file_bytes(path);
     const std::uint64_t rows = of(settings.prefill_max_chunk_tokens) + of(settings.max_batch);
     const std::uint64_t hidden = of(model->hidden);
     const std::uint64_t widest = of(model->intermediate);
@@ -103,21 +117,68 @@ memory_needs together(const memory_needs& one, const memory_needs& other) {
     return sum;
 }
 
-storage::result<memory_plan> plan_for(const planned_model& model,
-                                      const std::vector<planned_model>& beside,
-                                      std::uint64_t pool) {
-    const config& settings = model.settings;
-    auto needs = needs_of(model.path, settings);
-    for (const planned_model& each : beside) {
+namespace {
+
+std::uint64_t in_bytes(std::size_t mb) { return static_cast<std::uint64_t>(mb) << 20; }
+
+storage::result<memory_needs> needs_of_all(const planned_model& model,
+                                           const std::vector<planned_model>& others) {
+    auto needs = needs_of(model.path, model.settings);
+    for (const planned_model& each : others) {
         if (!needs) break;
         const auto more = needs_of(each.path, each.settings);
         needs = more ? together(*needs, *more) : more;
     }
+    return needs;
+}
+
+storage::result<memory_plan> plan_within(const memory_limit& limit, const planned_model& model,
+                                         const std::vector<planned_model>& others,
+                                         std::uint64_t pool) {
+    const config& settings = model.settings;
+    const auto needs = needs_of_all(model, others);
     if (!needs) return needs.error();
-    const auto mb = [](std::size_t number) { return static_cast<std::uint64_t>(number) << 20; };
-    memory_limit limit = find_memory_limit(mb(settings.memory_limit_mb));
-    limit.is_shared = limit.is_shared || settings.max_loaded > 1;
-    return plan_memory(limit, *needs, pool > 0 ? pool : mb(settings.cache_budget_mb));
+    const bool may_page =
+        settings.paged_weights && settings.packed_weights && settings.weights_access != "read";
+    return plan_memory(limit, *needs, pool > 0 ? pool : in_bytes(settings.cache_budget_mb),
+                       may_page);
+}
+
+/// "; it would fit with --weights q4 (5,000 MiB of weights)", or nothing.
+std::string remedies(const memory_limit& limit, const planned_model& model,
+                     const std::vector<planned_model>& others, std::uint64_t pool) {
+    std::string found;
+    const auto attempt = [&](const std::string& flag, const auto& change) {
+        planned_model other = model;
+        change(other.settings);
+        const auto plan = plan_within(limit, other, others, pool);
+        if (!plan) return false;
+        found += (found.empty() ? "; it would fit with " : ", or with ") + flag;
+        if (plan->paged > 0) found += " (" + in_mib(plan->paged) + " read again for every token)";
+        return true;
+    };
+    if (pool == 0 && model.settings.cache_budget_mb > 0)
+        attempt("--cache-budget-mb 0", [](config& changed) { changed.cache_budget_mb = 0; });
+    for (const char* form : {"q8", "q4"})
+        if (attempt(std::string("--weights ") + form,
+                    [&](config& changed) { changed.weights = form; }))
+            break;
+    if (!model.settings.paged_weights)
+        attempt("--paged-weights on", [](config& changed) { changed.paged_weights = true; });
+    return found;
+}
+
+}  // namespace
+
+storage::result<memory_plan> plan_for(const planned_model& model,
+                                      const std::vector<planned_model>& beside,
+                                      std::uint64_t pool) {
+    memory_limit limit = find_memory_limit(in_bytes(model.settings.memory_limit_mb));
+    limit.is_shared = limit.is_shared || model.settings.max_loaded > 1;
+    auto plan = plan_within(limit, model, beside, pool);
+    if (plan || plan.error().code != storage::errc::out_of_space) return plan;
+    return storage::failure{plan.error().code,
+                            plan.error().what + remedies(limit, model, beside, pool)};
 }
 
 }  // namespace semantic::server

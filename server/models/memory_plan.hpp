@@ -13,7 +13,7 @@
 namespace semantic::server {
 
 struct memory_needs {
-    std::uint64_t weights = 0;
+    std::uint64_t weights = 0;      // packed, which may be more than their files
     std::uint64_t scratch = 0;      // of one step: activations and logits
     std::uint64_t connections = 0;  // with the bodies that are read at once
     std::uint64_t process = 0;      // all else: tokenizer, indexes, threads
@@ -24,6 +24,7 @@ struct memory_plan {
     memory_limit limit;
     memory_needs needs;
     std::uint64_t pool = 0;
+    std::uint64_t paged = 0;  // of the weights: more than the limit, read from disk again and again
     std::uint64_t sum() const { return needs.sum() + pool; }
 };
 
@@ -35,17 +36,19 @@ constexpr std::uint64_t pool_bytes_most = std::uint64_t{1} << 40;
 /// `pool_wanted`: 0 means all that is left of a limit that is this server's own, and half of what
 /// the machine has left: the rest is for the page cache, which models are loaded from, for other
 /// programs, and for a second server, which finds the memory free that this one has yet to use.
+/// `may_page`: weights are a file's pages, which the kernel may take back, so the limit has to have
+/// room for all the rest only; a pool that is not asked for is then the least.
 /// Errors: out_of_space, one sentence with the sum.
 storage::result<memory_plan> plan_memory(const memory_limit& limit, const memory_needs& needs,
-                                         std::uint64_t pool_wanted);
+                                         std::uint64_t pool_wanted, bool may_page = false);
 /// "weights 94 MiB + scratch 40 MiB + ... = 5,120 MiB of 21,012 MiB, what this machine can give".
 std::string to_text(const memory_plan& plan);
 
 /// What several models take in one process: connections, and what the process itself has, once.
 memory_needs together(const memory_needs& one, const memory_needs& other);
 
-/// Blocks. Of the model whose files are at `path`, with these settings: its files' sizes and its
-/// configuration. Errors: those of the configuration.
+/// Blocks. Of the model whose files are at `path`, with these settings: from its files' headers and
+/// its configuration. Errors: those of the configuration.
 storage::result<memory_needs> needs_of(const std::string& path, const config& settings);
 /// A model with its files and the settings that hold for it.
 struct planned_model {
@@ -55,7 +58,7 @@ struct planned_model {
 /// All of it together, `beside` being models that are loaded with it. Where several models may be,
 /// a pool that is not asked for leaves half of what there is to the models that come. `pool`: of
 /// the pool that these models have already; 0: of the model's settings. Errors: also those of
-/// plan_memory().
+/// plan_memory(), with the settings under which the model would fit, if there are any.
 storage::result<memory_plan> plan_for(const planned_model& model,
                                       const std::vector<planned_model>& beside = {},
                                       std::uint64_t pool = 0);

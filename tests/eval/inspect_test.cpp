@@ -100,6 +100,20 @@ TEST_F(inspect_test, measures_what_each_recipe_costs_and_tells_what_is_beyond_th
     EXPECT_FALSE(is.at("weight_bytes").is_null());
 }
 
+TEST_F(inspect_test, gives_the_verdict_of_the_server_about_the_memory) {
+    const json::object fits = report("--memory-limit-mb 2048", 0);
+    EXPECT_EQ(fits.at("memory").at("limit_bytes"), std::int64_t{2048} << 20);
+    EXPECT_EQ(fits.at("memory").at("limit"), "memory-limit-mb");
+    const json::object small = report("--memory-limit-mb 16", 1);
+    EXPECT_TRUE(small.at("memory").is_null());
+    const std::string why(small.at("problems").as_array().at(0).as_string());
+    EXPECT_NE(why.find("the memory does not suffice: weights "), std::string::npos) << why;
+    EXPECT_NE(why.find(" of 16 MiB, memory-limit-mb"), std::string::npos) << why;
+    EXPECT_NE(run("perplexity --memory-limit-mb 16 --text " SEMANTIC_SOURCE_DIR "/README.md")
+                  .err.find("the memory does not suffice"),
+              std::string::npos);
+}
+
 TEST_F(inspect_test, tells_experts_windows_and_latents) {
     const json::object mixture = report("--model " + golden + "/models/qwen3moe", 1);
     EXPECT_GT(mixture.at("geometry").at("experts").to_number<int>(), 1);

@@ -5,6 +5,8 @@
 #include <filesystem>
 #include <fstream>
 
+#include "engine/model/config/model_config.hpp"
+#include "engine/model/weights/weights.hpp"
 #include "server/http/limits.hpp"
 #include "tests/support/temp_dir.hpp"
 
@@ -96,6 +98,60 @@ TEST(memory_plan, a_model_that_does_not_fit_beside_another_is_refused_with_the_s
     ASSERT_TRUE(first);
     EXPECT_EQ(first->pool, (first->limit.bytes - one->sum()) / 2)
         << "half is left to the models that come";
+}
+
+TEST(memory_plan, counts_weights_as_they_are_packed) {
+    const std::string tiny = SEMANTIC_SOURCE_DIR "/etc/models/semantic-tiny";
+    const auto model = engine::model_config::load(tiny);
+    ASSERT_TRUE(model);
+    for (const char* form : {"native", "q4"}) {
+        config settings;
+        settings.weights = form;
+        const auto packed =
+            engine::model_weights::check(tiny, *model, *engine::find_weight_form(form));
+        ASSERT_TRUE(packed);
+        EXPECT_EQ(needs_of(tiny, settings)->weights, packed->bytes) << form;
+    }
+}
+
+TEST(memory_plan, weights_that_may_be_paged_need_not_fit_and_all_else_does) {
+    const std::uint64_t rest = needs.sum() - needs.weights + pool_bytes_least;
+    const auto whole = plan_memory({rest + needs.weights, "the limit", false}, needs, 0, true);
+    EXPECT_EQ(whole->paged, 0u);
+    const auto paged = plan_memory({rest + needs.weights - 1, "the limit", false}, needs, 0, true);
+    EXPECT_EQ(paged->paged, 1u);
+    EXPECT_EQ(paged->pool, pool_bytes_least);
+    EXPECT_EQ(plan_memory({rest, "the limit", false}, needs, 0, true)->paged, needs.weights);
+    EXPECT_FALSE(plan_memory({rest - 1, "the limit", false}, needs, 0, true));
+    EXPECT_NE(to_text(*plan_memory({rest, "the limit", false}, needs, 0, true))
+                  .find("1000 MiB of the weights do not fit"),
+              std::string::npos);
+}
+
+TEST(memory_plan, a_refusal_says_with_what_the_model_would_fit) {
+    const std::string tiny = SEMANTIC_SOURCE_DIR "/tests/golden/models/smollm2";
+    config settings;
+    settings.body_limit_mb = 1;
+    settings.max_connections = 16;
+    const auto native = needs_of(tiny, settings);
+    ASSERT_TRUE(native);
+    // All but the last MiB.
+    settings.memory_limit_mb =
+        static_cast<std::size_t>((native->sum() + pool_bytes_least) / mib) - 1;
+    const auto refused = plan_for({tiny, settings});
+    ASSERT_FALSE(refused);
+    EXPECT_NE(refused.error().what.find("--weights q8"), std::string::npos) << refused.error().what;
+    EXPECT_NE(refused.error().what.find("--paged-weights on"), std::string::npos);
+    settings.paged_weights = true;
+    const auto paged = plan_for({tiny, settings});
+    ASSERT_TRUE(paged) << paged.error().what;
+    EXPECT_GT(paged->paged, 0u);
+    settings.weights_access = "read";
+    EXPECT_FALSE(plan_for({tiny, settings})) << "a copy cannot be paged";
+    settings.memory_limit_mb = 1;
+    const auto never = plan_for({tiny, settings});
+    ASSERT_FALSE(never);
+    EXPECT_EQ(never.error().what.find("would fit"), std::string::npos) << never.error().what;
 }
 
 TEST(memory_plan, counts_as_many_bodies_as_are_read_at_once) {
