@@ -46,7 +46,9 @@ block_pool::block_pool(const kv_layout& layout, std::shared_ptr<pool_budget> bud
     : layout_(layout),
       budget_(std::move(budget)),
       frame_count_(budget_->bytes() / layout.frame_bytes()) {
-    const std::size_t least = layout_.frames_for(layout_.block_tokens(), 1);
+    // Without recurrent states: who computes with states of its own has no others.
+    const std::size_t least =
+        layout_.frames_for(layout_.block_tokens(), 1) - 2 * layout_.state_frames();
     if (frame_count_ < least)
         throw std::invalid_argument("the cache budget is " + std::to_string(budget_->bytes()) +
                                     " bytes, one block of this model needs " +
