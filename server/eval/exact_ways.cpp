@@ -154,6 +154,7 @@ void exact_ways::save_blocks() {
         state.tokens.assign(tokens_.begin(), tokens_.begin() + prefix_);
         state.token_ends.assign(state.tokens.size(), 0);
         state.blocks = std::move(blocks_);
+        state.states = keep_states();
         store->put(std::move(state));
         take(store->save(agent()));
         // What is on disk now is what a process that is killed leaves: closing a store may write.
@@ -164,6 +165,22 @@ void exact_ways::save_blocks() {
     }
     blocks_.clear();
     overwrite_free_frames();
+}
+
+/// The states of recurrent layers as a store keeps them; none where there are no such layers.
+std::vector<storage::kept_state> exact_ways::keep_states() {
+    std::vector<storage::kept_state> kept;
+    const storage::kv_layout& layout = model_.layout();
+    if (!layout.has_states()) return kept;
+    const std::pair<int, const std::vector<std::byte>*> all[] = {
+        {layout.group_start(parting_), &parting_state_}, {prefix_, &prefix_state_}};
+    for (const auto& [tokens, bytes] : all) {
+        if (bytes->empty()) continue;
+        const auto state = take(storage::recurrent_state::make(model_.pool()));
+        std::ranges::copy(*bytes, state->bytes().begin());
+        kept.push_back({static_cast<std::uint32_t>(tokens), false, false, state});
+    }
+    return kept;
 }
 
 void exact_ways::export_from(storage::agent_cache_store& store) {
@@ -268,13 +285,19 @@ void exact_ways::go_on(way_outcome& outcome, store_ptr store, int tokens) {
     auto state = store->find(agent());
     if (state == nullptr) throw bad_input(folder_ + ": what was saved there is gone");
     storage::restored_prefix back = take(store->restore(*state, tokens));
-    if (back.tokens != tokens)
-        throw bad_input(std::to_string(back.tokens) + " of " + std::to_string(tokens) +
+    // With recurrent layers a memory goes on where a group of f16 rows begins.
+    const bool is_parted = model_.layout().has_states() && tokens != prefix_;
+    const int expected = is_parted ? model_.layout().group_start(tokens) : tokens;
+    if (back.tokens != expected)
+        throw bad_input(std::to_string(back.tokens) + " of " + std::to_string(expected) +
                         " tokens came back from disk: " + back.detail);
     {
-        offline_sequence sequence(model_.pool(), std::move(back.blocks), tokens,
-                                  model_.config().state_bytes(),
-                                  tokens == prefix_ ? prefix_state_ : parting_state_);
+        std::vector<std::byte> restored_state;
+        if (back.state != nullptr)
+            restored_state.assign(back.state->bytes().begin(), back.state->bytes().end());
+        offline_sequence sequence(model_.pool(), std::move(back.blocks), expected,
+                                  model_.config().state_bytes(), restored_state);
+        back.state.reset();
         store.reset();
         read_on(outcome, model_, sequence, static_cast<int>(tokens_.size()), model_.chunk_tokens());
     }

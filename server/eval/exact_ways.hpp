@@ -73,6 +73,7 @@ class exact_ways {
     void read_blocks();
     /// Moves blocks_ to disk: into a store's folder, copies of it, and an exported file.
     void save_blocks();
+    std::vector<storage::kept_state> keep_states();
     void export_from(storage::agent_cache_store& store);
     /// Of a folder in folder_.
     store_ptr open_store(const std::string& name);
@@ -90,7 +91,8 @@ class exact_ways {
     std::vector<int> asked_;                       // positions, ascending
     std::vector<float> reference_;                 // [asked_, vocabulary]
     std::vector<storage::kv_block_parts> blocks_;  // of the prefix, until they are on disk
-    // Of recurrent layers, in memory alone; empty where there are none.
+    // Of recurrent layers, at the prefix's end and where the group of parting_ begins; empty where
+    // there are none.
     std::vector<std::byte> prefix_state_, parting_state_;
 };
 

@@ -85,7 +85,7 @@ std::size_t offline_model::frames(const storage::kv_layout& layout) const {
         static_cast<std::size_t>((options_.tokens_max + block_tokens - 1) / block_tokens);
     return static_cast<std::size_t>(options_.sequences) *
            (std::max<std::size_t>(blocks, 1) * static_cast<std::size_t>(layout.layer_count()) +
-            2 * layout.wide_frames());
+            2 * layout.wide_frames() + 4 * layout.state_frames());
 }
 
 void offline_model::check_memory() const {
