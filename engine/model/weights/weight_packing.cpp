@@ -352,6 +352,10 @@ std::optional<failure> pack(const kernel_table& kernels, const packing_task& tas
     return bad;
 }
 
+/// Where another branch of the arena's work throws, TBB leaves out what is left here, without a
+/// word.
+failure cancelled() { return {errc::io, "loading was given up"}; }
+
 /// Runs the tasks on the threads of the calling arena; after a failure no more are begun.
 /// `arena`: where byte 0 of the arena is or, of a window of it, would be.
 std::optional<failure> run_tasks(const kernel_table& kernels, std::span<const packing_task> tasks,
@@ -359,6 +363,7 @@ std::optional<failure> run_tasks(const kernel_table& kernels, std::span<const pa
     std::atomic<bool> failed{false};
     std::mutex mutex;
     std::optional<failure> complaint;
+    std::atomic<std::size_t> packed{0};
     tbb::parallel_for(std::size_t{0}, tasks.size(), [&](std::size_t i) {
         if (failed.load(std::memory_order_relaxed)) return;
         const packing_task& task = tasks[i];
@@ -369,7 +374,9 @@ std::optional<failure> run_tasks(const kernel_table& kernels, std::span<const pa
             return;
         }
         counter.add(*task.plan, task.tile_begin, task.tile_end);
+        packed.fetch_add(1, std::memory_order_relaxed);
     });
+    if (!complaint && packed != tasks.size()) complaint = cancelled();
     return complaint;
 }
 
@@ -466,19 +473,20 @@ std::optional<failure> pack_in_order(const kernel_table& kernels, const std::vec
     std::optional<failure> complaint;
     while (!complaint && (!left.empty() || packed.end > packed.begin)) {
         advance(next, packed.end, left, arena_bytes);
-        std::optional<failure> unwritten;
+        std::optional<failure> unwritten = cancelled(), unpacked = cancelled();
         // The bytes before the window are never touched: tasks know their place in the whole arena.
         const auto arena = reinterpret_cast<std::uintptr_t>(next.bytes.data()) - next.begin;
         tbb::parallel_invoke(
             [&] {
-                if (packed.bytes.empty()) return;
-                if (auto ok = write(packed.bytes); !ok) unwritten = ok.error();
+                const auto ok =
+                    packed.bytes.empty() ? storage::result<void>() : write(packed.bytes);
+                unwritten = ok ? std::nullopt : std::optional(ok.error());
             },
             [&] {
-                complaint =
+                unpacked =
                     run_tasks(kernels, next.tasks, reinterpret_cast<std::byte*>(arena), counter);
             });
-        if (unwritten) complaint = unwritten;
+        complaint = unwritten ? unwritten : unpacked;
         std::swap(packed, next);
     }
     return complaint;

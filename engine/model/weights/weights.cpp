@@ -96,7 +96,8 @@ class weight_loader {
         if (!file) {
             if (file.error().code != storage::errc::not_found) {
                 out_.origin_.trouble = "packed weights are made again: " + file.error().what;
-                how_.packed->remove(wanted.weights);
+                if (file.error().code == storage::errc::corrupt)
+                    how_.packed->remove(wanted.weights);
             }
             return false;
         }

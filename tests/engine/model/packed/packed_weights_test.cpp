@@ -5,8 +5,11 @@
 #include <algorithm>
 #include <filesystem>
 #include <fstream>
+#include <stdexcept>
 #include <string>
+#include <thread>
 
+#include "engine/model/compute_arena.hpp"
 #include "engine/model/weights/weight_files.hpp"
 #include "storage/files/checksum.hpp"
 #include "storage/files/safetensors.hpp"
@@ -352,6 +355,29 @@ TEST_F(packed_model_test, is_whole_or_absent_after_a_power_cut_at_any_operation)
             EXPECT_TRUE(files_with(options_.directory, ".tmp").empty());
             if (!has_fired) break;
         }
+    }
+}
+
+// TBB leaves out work in silence where something else in the arena throws: what was packed by then
+// is no model.
+TEST(packed_weights, that_are_given_up_half_way_are_not_kept) {
+    const tests::temp_dir dir;
+    write_wide_model(dir.path());
+    const std::string wanted = packed_bytes(*load_plain(dir.path()));
+    for (int milliseconds = 0; milliseconds < 100; milliseconds += 10) {
+        packed_folder folder(storage::posix_file_system(), packed_options(dir / "packed"));
+        compute_arena arena(2);
+        const auto load = [&] { (void)load_packed(dir.path(), folder); };
+        const auto fail = [&] {
+            std::this_thread::sleep_for(std::chrono::milliseconds(milliseconds));
+            throw std::runtime_error("no tokenizer");
+        };
+        EXPECT_THROW(arena.run_both(load, fail), std::runtime_error);
+        const auto again = load_packed(dir.path(), folder);
+        ASSERT_TRUE(again) << again.error().what;
+        EXPECT_EQ(again->origin().trouble, "");
+        EXPECT_TRUE(packed_bytes(*again) == wanted) << milliseconds;
+        std::filesystem::remove_all(dir / "packed");
     }
 }
 
