@@ -149,8 +149,8 @@ void packed_folder::tell_change(std::uint64_t before, std::uint64_t now) const {
         options_.on_change(static_cast<std::int64_t>(now) - static_cast<std::int64_t>(before));
 }
 
-/// Requires: the lock is held. Returns: the bytes that the file will take.
-result<std::uint64_t> packed_folder::make_room(std::uint64_t bytes) {
+/// For a file of `wanted` bytes. Requires: the lock is held.
+result<void> packed_folder::make_room(std::uint64_t wanted) {
     const auto entries = files_.list(options_.directory);
     if (!entries) return entries.error();
     const packed_index index = read_index(files_, path_of(index_name));
@@ -170,7 +170,6 @@ result<std::uint64_t> packed_folder::make_room(std::uint64_t bytes) {
     }
     const auto space = files_.space(options_.directory);
     if (!space) return space.error();
-    const std::uint64_t wanted = packed_file_bytes(bytes);
     const std::uint64_t left_free = space->total_bytes / storage::disk_reserve_divisor;
     const auto excess = [](std::uint64_t have, std::uint64_t allowed) {
         return have > allowed ? have - allowed : 0;
@@ -192,7 +191,15 @@ result<std::uint64_t> packed_folder::make_room(std::uint64_t bytes) {
         missing -= std::min(missing, each.entry->bytes);
     }
     if (missing > 0) return failure{errc::io, options_.directory + ": nothing can be removed"};
-    return wanted;
+    return {};
+}
+
+void packed_folder::keep_to_budget() {
+    const auto lock = files_.lock(options_.directory);
+    if (!lock) return;  // the folder is not there yet, or another process writes in it
+    const std::uint64_t before = bytes();
+    (void)make_room(0);
+    tell_change(before, bytes());
 }
 
 result<std::unique_ptr<packed_folder::draft>> packed_folder::begin(std::uint64_t arena_bytes) {
@@ -203,14 +210,15 @@ result<std::unique_ptr<packed_folder::draft>> packed_folder::begin(std::uint64_t
     const std::string path = path_of(draft_name);
     // What a process left that died; nobody else writes it while the lock is held.
     if (const auto exists = files_.exists(path); exists && *exists) (void)files_.unlink(path);
-    const auto room = make_room(arena_bytes);
+    const std::uint64_t wanted = packed_file_bytes(arena_bytes);
+    const auto room = make_room(wanted);
     auto file =
         room ? files_.create(path) : result<std::unique_ptr<storage::writable_file>>(room.error());
     if (!file) {
         tell_change(before, bytes());
         return file.error();
     }
-    const std::uint64_t whole = bytes() + *room;
+    const std::uint64_t whole = bytes() + wanted;
     tell_change(before, whole);
     return std::make_unique<draft>(*this, std::move(*lock), std::move(*file), whole);
 }

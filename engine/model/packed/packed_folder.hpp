@@ -37,6 +37,9 @@ class packed_folder {
 
     bool writes_files() const noexcept { return options_.budget_bytes > 0; }
     bool verifies_all() const noexcept { return options_.verify_all; }
+    /// Removes what was used longest ago and is not held, where all files together are beyond the
+    /// budget, which may have become smaller, or the file system has too little left.
+    void keep_to_budget();
     /// Returns: the hashes of the files, where each is the one that was hashed before by device,
     /// inode, size, times and a sample of its bytes.
     std::optional<std::vector<storage::block_hash>> find_hashes(
@@ -81,7 +84,7 @@ class packed_folder {
 
   private:
     std::string path_of(const std::string& name) const { return options_.directory + "/" + name; }
-    storage::result<std::uint64_t> make_room(std::uint64_t bytes);
+    storage::result<void> make_room(std::uint64_t wanted);
     void change_index(const std::function<void(packed_index&)>& change, bool is_locked);
     std::uint64_t bytes() const;
     void tell_change(std::uint64_t before, std::uint64_t now) const;

@@ -59,6 +59,7 @@ class weight_loader {
     /// Fills the weights. Errors: as model_weights::load().
     result<void> run() {
         if (how_.packed != nullptr) {
+            if (how_.packed->writes_files()) how_.packed->keep_to_budget();
             for (const weight_file& file : files_) {
                 sources_.push_back({file.path(), file.bytes()});
                 before_.push_back(storage::identity_of(file.path()));

@@ -252,6 +252,19 @@ TEST_F(packed_model_test, a_budget_of_one_byte_too_little_keeps_nothing_and_load
     EXPECT_TRUE(files_with(options_.directory, ".packed").empty());
 }
 
+TEST_F(packed_model_test, a_budget_that_has_become_smaller_is_kept_at_the_next_load) {
+    ASSERT_TRUE(load());
+    const std::uint64_t bytes = std::filesystem::file_size(packed_path());
+    options_.budget_bytes = bytes;
+    EXPECT_FALSE(load()->origin().is_first);
+    options_.budget_bytes = bytes - 1;
+    std::int64_t told = 0;
+    options_.on_change = [&told](std::int64_t change) { told += change; };
+    EXPECT_FALSE(load()->origin().is_mapped);
+    EXPECT_TRUE(files_with(options_.directory, ".packed").empty());
+    EXPECT_LE(told, -static_cast<std::int64_t>(bytes));
+}
+
 TEST_F(packed_model_test, what_was_used_longest_ago_goes_first_unless_it_is_in_use) {
     const auto load_of = [&](const std::string& name) {
         packed_folder folder(storage::posix_file_system(), options_);
