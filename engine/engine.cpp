@@ -544,9 +544,6 @@ storage::result<std::unique_ptr<engine>> load_engine(
                         storage::kv_recipe_names());
     auto config = model_config::load(options.model_directory);
     if (!config) return config.error();
-    if (config->state_bytes() > 0)
-        return unusable(options.model_directory + ": the layers of this model that are not " +
-                        "attention keep a state, which the server cannot store yet");
     if (named) warn_of_recipe(options, *config, *named);
     report("reading tokenizer", 0.02);
     const bool is_auto = options.chat_template == "auto";

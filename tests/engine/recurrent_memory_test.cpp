@@ -1,0 +1,282 @@
+// Memories of a model with recurrent layers: the same answers word for word, whether its states are
+// computed anew, in the pool, read from disk, shared or gone on from. Method: trained models of
+// Qwen3.5's architecture; one has all of its memory in the recurrent states, the other recalls by
+// attention.
+
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "tests/engine/tiny_engine.hpp"
+#include "tests/support/temp_dir.hpp"
+#include "tests/support/transcript.hpp"
+
+namespace semantic::engine {
+namespace {
+
+using semantic::tests::ask;
+using semantic::tests::chat_of;
+using semantic::tests::load;
+using semantic::tests::long_paste;
+using semantic::tests::run;
+using semantic::tests::temp_dir;
+using semantic::tests::transcript;
+
+/// Where the model lies: in the tree, or beside it; empty: nowhere.
+std::string folder_of(const std::string& name) {
+    const std::string source = SEMANTIC_SOURCE_DIR;
+    for (const std::string& path :
+         {source + "/etc/models/" + name, source + "/../shared/models/" + name + "-4bit"})
+        if (std::filesystem::exists(path + "/config.json")) return path;
+    return "";
+}
+
+storage::agent_id id_of(const std::string& name) { return *storage::agent_id::parse(name); }
+
+class recurrent_memory : public testing::TestWithParam<const char*> {
+  protected:
+    void SetUp() override {
+        if (folder_of(GetParam()).empty()) GTEST_SKIP() << "skipped: no model " << GetParam();
+    }
+    engine_options options_at(const std::string& directory) const {
+        engine_options options = semantic::tests::options_in(directory);
+        options.model_directory = folder_of(GetParam());
+        options.block_tokens = 64;
+        return options;
+    }
+    /// What the model says to all of it, read from the first token on.
+    std::vector<storage::token_id> anew(const conversation& chat) const {
+        temp_dir alone;
+        return run(*load(options_at(alone.path())), ask("x", chat))->tokens;
+    }
+    static std::shared_ptr<transcript> said(engine& host, const std::string& agent,
+                                            const std::vector<std::string>& turns) {
+        return run(host, ask(agent, chat_of(turns, system_text())));
+    }
+    static std::string system_text() { return "You are a helpful gardener. " + long_paste(6); }
+    static conversation chat(const std::vector<std::string>& turns) {
+        return chat_of(turns, system_text());
+    }
+    static std::vector<int> places_of(engine& host, const std::string& agent) {
+        return host.inspect(id_of(agent))->state_places;
+    }
+    /// A conversation of three turns.
+    std::vector<std::string> talk(engine& host, const std::string& agent) const {
+        std::vector<std::string> turns{"My dog is called Biscuit. " + long_paste(4)};
+        for (const char* next : {"What is my dog called?", "And what is 2 plus 3?"}) {
+            turns.push_back(said(host, agent, turns)->text);
+            turns.push_back(next);
+        }
+        return turns;
+    }
+    const temp_dir dir_;
+};
+
+TEST_P(recurrent_memory, answers_the_same_hot_read_back_and_after_a_restart) {
+    const engine_options options = options_at(dir_.path());
+    auto host = load(options);
+    std::vector<std::string> turns = talk(*host, "a");
+    const auto expected = anew(chat(turns));
+    const auto hot = said(*host, "a", turns);
+    EXPECT_EQ(hot->tokens, expected);
+    EXPECT_GT(hot->usage.reused_tokens, hot->usage.prompt_tokens * 3 / 4);
+    EXPECT_EQ(hot->usage.restored_tokens, 0);
+    turns.push_back(hot->text);
+    turns.push_back("Thank you.");
+    const auto next = anew(chat(turns));
+    ASSERT_TRUE(host->evict(id_of("a")));
+    ASSERT_TRUE(host->fork(id_of("a"), id_of("b")));
+    const auto read_back = said(*host, "a", turns);
+    EXPECT_EQ(read_back->tokens, next);
+    EXPECT_GT(read_back->usage.restored_tokens, 0);
+    host.reset();
+    host = load(options);
+    const auto restarted = said(*host, "b", turns);
+    EXPECT_EQ(restarted->tokens, next) << "a fork, after a restart";
+    EXPECT_GT(restarted->usage.restored_tokens, 0);
+    EXPECT_GT(host->store_probe().states_read.load(), 0u);
+}
+
+TEST_P(recurrent_memory, a_prompt_that_parts_anywhere_goes_on_from_the_place_before) {
+    auto host = load(options_at(dir_.path()));
+    const std::vector<std::string> turns = talk(*host, "a");
+    const auto places = places_of(*host, "a");
+    ASSERT_GE(places.size(), 3u);
+    // The last question in other words, an earlier one, the first message, and the system text.
+    for (const std::size_t changed : {4u, 2u, 0u}) {
+        std::vector<std::string> other(turns.begin(),
+                                       turns.begin() + static_cast<std::ptrdiff_t>(changed) + 1);
+        other.back() = "No wait: " + other.back();
+        const auto answer = said(*host, "b" + std::to_string(changed), other);
+        EXPECT_EQ(answer->tokens, anew(chat(other))) << changed;
+        EXPECT_GT(answer->usage.reused_tokens, 0) << changed;
+        EXPECT_EQ(std::ranges::count(places, answer->usage.reused_tokens), 1)
+            << "reused " << answer->usage.reused_tokens;
+        const prompt_usage& usage = answer->usage;
+        EXPECT_EQ(usage.reused_tokens + usage.created_tokens + usage.recomputed_tokens,
+                  usage.prompt_tokens);
+    }
+    const auto elsewhere = run(*host, ask("c", chat_of(turns, "Be brief.")));
+    EXPECT_EQ(elsewhere->tokens, anew(chat_of(turns, "Be brief.")));
+}
+
+TEST_P(recurrent_memory, says_at_which_place_it_went_on) {
+    auto host = load(options_at(dir_.path()));
+    std::vector<std::string> turns{"My dog is called Biscuit."};
+    const auto first = said(*host, "a", turns);
+    const auto again = said(*host, "a", turns);
+    EXPECT_EQ(again->tokens, first->tokens);
+    EXPECT_EQ(again->usage.why, miss_reason::too_short);
+    const int reused = again->usage.reused_tokens;
+    EXPECT_NE(again->usage.detail.find("state at " + std::to_string(reused) + " of "),
+              std::string::npos)
+        << again->usage.detail;
+    EXPECT_GT(again->usage.recomputed_tokens, 1);
+    EXPECT_GT(reused, again->usage.prompt_tokens * 3 / 4);
+}
+
+TEST_P(recurrent_memory, ten_agents_on_one_system_text_read_it_once_and_have_one_state_of_it) {
+    auto host = load(options_at(dir_.path()));
+    int root = 0;
+    for (int i = 0; i < 10; ++i) {
+        const std::vector<std::string> turns{"I am number " + std::to_string(i) + "."};
+        const auto answer = said(*host, "agent" + std::to_string(i), turns);
+        if (i == 0) root = places_of(*host, "agent0").front();
+        if (i > 0) {
+            EXPECT_EQ(answer->usage.reused_tokens, root);
+        }
+        EXPECT_EQ(places_of(*host, "agent" + std::to_string(i)).front(), root);
+        if (i == 9) {
+            EXPECT_EQ(answer->tokens, anew(chat(turns)));
+        }
+    }
+    EXPECT_GT(root, 100);
+    std::size_t places = 0;
+    for (int i = 0; i < 10; ++i) places += places_of(*host, "agent" + std::to_string(i)).size();
+    EXPECT_EQ(host->pool().states_held, places - 9) << "the root is there once";
+    EXPECT_EQ(host->store_probe().states_written.load(), places - 9);
+}
+
+TEST_P(recurrent_memory, a_batch_and_several_choices_answer_as_one_alone) {
+    auto host = load(options_at(dir_.path()));
+    std::vector<std::shared_ptr<transcript>> sinks;
+    std::vector<conversation> chats;
+    for (int i = 0; i < 5; ++i) {
+        chats.push_back(chat({"Tell me of pot " + std::to_string(i) + ". " + long_paste(i * 3)}));
+        auto request = ask("agent" + std::to_string(i), chats.back());
+        if (i == 2) request.choices = 3;
+        sinks.push_back(std::make_shared<transcript>());
+        host->submit(std::move(request), sinks.back());
+    }
+    for (std::size_t i = 0; i < sinks.size(); ++i) {
+        ASSERT_TRUE(sinks[i]->wait());
+        EXPECT_EQ(sinks[i]->tokens, anew(chats[i])) << i;
+    }
+    ASSERT_EQ(sinks[2]->choices.size(), 3u);
+    for (const auto& [choice, text] : sinks[2]->choices) EXPECT_EQ(text, sinks[2]->text) << choice;
+}
+
+TEST_P(recurrent_memory, chunks_of_any_length_answer_the_same) {
+    const conversation one = chat({"What is my dog called? " + long_paste(9)});
+    const auto expected = anew(one);
+    for (const int chunk : {16, 48, 512}) {
+        temp_dir alone;
+        engine_options options = options_at(alone.path());
+        options.prefill_min_chunk_tokens = options.prefill_max_chunk_tokens = chunk;
+        options.chunked_prefill_threshold_tokens = 0;
+        EXPECT_EQ(run(*load(options), ask("x", one))->tokens, expected) << chunk;
+    }
+}
+
+// Goal: f16 rows at the end of a memory, where places inside a group are no places.
+TEST_P(recurrent_memory, a_wide_tail_answers_the_same) {
+    const auto options = [&](const std::string& directory) {
+        engine_options wide = options_at(directory);
+        wide.kv_recipe = "k5s-v4r-w16";
+        return wide;
+    };
+    const auto alone = [&](const conversation& all) {
+        temp_dir nothing;
+        return run(*load(options(nothing.path())), ask("x", all))->tokens;
+    };
+    auto host = load(options(dir_.path()));
+    std::vector<std::string> turns = talk(*host, "a");
+    EXPECT_EQ(said(*host, "a", turns)->tokens, alone(chat(turns)));
+    host.reset();
+    host = load(options(dir_.path()));
+    turns.resize(3);
+    turns.back() = "Who is Biscuit?";
+    const auto parted = said(*host, "b", turns);
+    EXPECT_EQ(parted->tokens, alone(chat(turns)));
+    EXPECT_GT(parted->usage.reused_tokens, 0);
+}
+
+TEST_P(recurrent_memory, an_export_goes_on_elsewhere) {
+    auto host = load(options_at(dir_.path()));
+    const std::vector<std::string> turns = talk(*host, "a");
+    std::string bytes;
+    const auto written = host->export_agent(id_of("a"), [&](std::span<const std::byte> piece) {
+        bytes.append(reinterpret_cast<const char*>(piece.data()), piece.size());
+        return storage::result<void>();
+    });
+    ASSERT_TRUE(written) << written.error().what;
+    temp_dir other;
+    auto elsewhere = load(options_at(other.path()));
+    const auto read = [&](std::uint64_t at, std::span<std::byte> target) {
+        bytes.copy(reinterpret_cast<char*>(target.data()), target.size(), at);
+        return storage::result<void>();
+    };
+    const auto imported = elsewhere->import_agent(id_of("b"), {bytes.size(), read});
+    ASSERT_TRUE(imported) << imported.error().what;
+    EXPECT_EQ(places_of(*elsewhere, "b"), places_of(*host, "a"));
+    const auto answer = said(*elsewhere, "b", turns);
+    EXPECT_EQ(answer->tokens, anew(chat(turns)));
+    EXPECT_GT(answer->usage.reused_tokens, answer->usage.prompt_tokens * 3 / 4);
+}
+
+TEST_P(recurrent_memory, what_is_appended_and_only_read_is_remembered) {
+    auto host = load(options_at(dir_.path()));
+    generation_request request = ask("a", chat({"My dog is called Biscuit."}));
+    request.only_reads = true;
+    run(*host, std::move(request));
+    request = ask("a", chat_of({"What is my dog called?"}));
+    request.append = true;
+    const auto answer = run(*host, std::move(request));
+    ASSERT_TRUE(answer->finished);
+    EXPECT_GT(answer->usage.reused_tokens, 0);
+    EXPECT_FALSE(answer->text.empty());
+}
+
+// Goal: preemption. Method: a pool for a little more than one of the conversations.
+TEST_P(recurrent_memory, sequences_that_give_way_answer_the_same) {
+    engine_options options = options_at(dir_.path());
+    options.cache_budget_bytes = std::size_t{10} << 20;
+    auto host = load(options);
+    std::vector<std::shared_ptr<transcript>> sinks;
+    std::vector<conversation> chats;
+    for (int i = 0; i < 4; ++i) {
+        chats.push_back(chat({"Pot " + std::to_string(i) + "? " + long_paste(20)}));
+        sinks.push_back(std::make_shared<transcript>());
+        host->submit(ask("agent" + std::to_string(i), chats.back()), sinks.back());
+    }
+    for (std::size_t i = 0; i < sinks.size(); ++i) {
+        ASSERT_TRUE(sinks[i]->wait());
+        ASSERT_TRUE(sinks[i]->finished) << i;
+        EXPECT_EQ(sinks[i]->tokens, anew(chats[i])) << i;
+    }
+}
+
+INSTANTIATE_TEST_SUITE_P(trained, recurrent_memory,
+                         testing::Values("semantic-tiny-recurrent", "semantic-tiny-hybrid"),
+                         [](const auto& each) {
+                             std::string name = each.param;
+                             for (char& c : name) c = c == '-' ? '_' : c;
+                             return name;
+                         });
+
+}  // namespace
+}  // namespace semantic::engine
