@@ -130,7 +130,11 @@ TEST(health, overall_state_is_always_ok_and_says_how_ready_the_server_is) {
     EXPECT_EQ(idle.status, 200);
     EXPECT_TRUE(idle.body.starts_with(R"({"status":"ok","readiness":"ready","model":"scripted")"))
         << idle.body;
-    server.engine().usage = {100, 100, 4096, 3, 0, 3};
+    server.engine().usage = {.frames_total = 100,
+                             .frames_held = 100,
+                             .frame_bytes = 4096,
+                             .agents_hot = 3,
+                             .agents_dirty = 3};
     EXPECT_EQ(client.request(get("/health/ready")).status, 503);
     auto full = client.request(get("/health"));
     EXPECT_EQ(full.status, 200);
@@ -139,11 +143,19 @@ TEST(health, overall_state_is_always_ok_and_says_how_ready_the_server_is) {
 }
 
 TEST(health, full_pool_is_not_ready_only_when_nothing_can_be_evicted) {
-    EXPECT_FALSE(is_pool_exhausted({100, 95, 0, 1, 3, 0, 3}, 0));  // a twentieth is free
-    EXPECT_TRUE(is_pool_exhausted({100, 96, 0, 1, 3, 0, 3}, 0));   // everything is dirty
-    EXPECT_FALSE(is_pool_exhausted({100, 96, 0, 1, 3, 0, 2}, 0));  // one clean agent
-    EXPECT_TRUE(is_pool_exhausted({100, 96, 0, 1, 3, 0, 2}, 1));   // which is the one that runs
-    EXPECT_TRUE(is_pool_exhausted({100, 36, 60, 1, 3, 0, 3}, 0));  // others have the rest
+    const auto pool_of = [](std::uint64_t held, std::uint64_t by_others, std::uint64_t dirty) {
+        return engine::pool_usage{.frames_total = 100,
+                                  .frames_held = held,
+                                  .frames_held_by_others = by_others,
+                                  .frame_bytes = 1,
+                                  .agents_hot = 3,
+                                  .agents_dirty = dirty};
+    };
+    EXPECT_FALSE(is_pool_exhausted(pool_of(95, 0, 3), 0));  // a twentieth is free
+    EXPECT_TRUE(is_pool_exhausted(pool_of(96, 0, 3), 0));   // everything is dirty
+    EXPECT_FALSE(is_pool_exhausted(pool_of(96, 0, 2), 0));  // one clean agent
+    EXPECT_TRUE(is_pool_exhausted(pool_of(96, 0, 2), 1));   // which is the one that runs
+    EXPECT_TRUE(is_pool_exhausted(pool_of(36, 60, 3), 0));  // others have the rest
 }
 
 TEST(health, root_names_the_server_and_its_endpoints) {
