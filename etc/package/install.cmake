@@ -2,7 +2,8 @@
 # Paths in the unit follow the prefix that is installed to; with /usr, configuration is in /etc.
 
 set(etc ${PROJECT_SOURCE_DIR}/etc)
-install(DIRECTORY ${etc}/models/semantic-tiny DESTINATION ${CMAKE_INSTALL_DATADIR}/semantic/models)
+install(DIRECTORY ${etc}/models/semantic-tiny ${etc}/models/semantic-tiny-recurrent
+  DESTINATION ${CMAKE_INSTALL_DATADIR}/semantic/models)
 install(DIRECTORY ${etc}/scenarios ${etc}/nginx ${etc}/prometheus ${etc}/grafana
   DESTINATION ${CMAKE_INSTALL_DATADIR}/semantic)
 install(FILES ${etc}/semantic-models.yaml DESTINATION ${CMAKE_INSTALL_DATADIR}/semantic)

@@ -194,6 +194,26 @@ async function change_models(seen) {
   await seen.end(server);
 }
 
+/** Recurrent states that are read again, damaged or missing. */
+async function lose_states(cache, seen) {
+  const args = ['--model', here('../../etc/models/semantic-tiny-recurrent')];
+  const states_in = () => files_in(cache).filter((path) => path.endsWith('.state.safetensors'));
+  const first = await start(cache, args);
+  await say(first, 'a', [text]);
+  const damaged = states_in();
+  await say(first, 'b', [other_text]);
+  const missing = states_in().filter((path) => !damaged.includes(path));
+  await say(first, 'c', [`${dog}${other_text}`]);
+  await seen.end(first);
+  for (const path of damaged) truncateSync(path, statSync(path).size - 1);
+  for (const path of missing) unlinkSync(path);
+  const again = await start(cache, args);
+  await say(again, 'a', [text, 'I see.', 'What is my dog called?']);
+  await say(again, 'b', [other_text, 'I see.', 'And the harbour?']);
+  await say(again, 'c', [`${dog}${other_text}`, 'I see.', 'What is my cat called?']);
+  await seen.end(again);
+}
+
 await main(
   {
     async 'promtool finds nothing wrong with the text of a server that has worked'() {
@@ -252,6 +272,7 @@ await main(
       await damage(cache, seen);
       await run_out_of_room(make_folder(), seen);
       await change_models(seen);
+      await lose_states(make_folder(), seen);
       console.log(`        ${seen.moved.size} of ${seen.names.size} move`);
       assert.ok(seen.names.size > 40);
       assert.deepEqual(seen.still(), []);
