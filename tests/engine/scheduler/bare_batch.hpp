@@ -44,7 +44,8 @@ class bare_batch {
             transformer_limits limits{options.chunks.max_tokens + options.max_batch,
                                       options.max_batch + 1};
             model_ = std::move(*transformer::load(model_folder, config_, pool_.layout(),
-                                                  *find_kernels("auto"), limits, {}, {}));
+                                                  *find_kernels("auto"), limits,
+                                                  weight_form::native, {}));
         });
         batch_options of;
         of.chunks = options.chunks;

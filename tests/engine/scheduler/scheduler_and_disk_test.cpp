@@ -32,7 +32,8 @@ class scheduler_and_disk : public testing::TestWithParam<int> {
         arena.run([&] {
             transformer_limits limits{chunks.max_tokens + 16, 17};
             model = std::move(*transformer::load(model_folder, config, pool.layout(),
-                                                 *find_kernels("auto"), limits, {}, {}));
+                                                 *find_kernels("auto"), limits, weight_form::native,
+                                                 {}));
         });
         scheduler_options options;
         options.batch.chunks = chunks;
