@@ -109,7 +109,8 @@ TEST_F(inspect_test, gives_the_verdict_of_the_server_about_the_memory) {
     const std::string why(small.at("problems").as_array().at(0).as_string());
     EXPECT_NE(why.find("the memory does not suffice: weights "), std::string::npos) << why;
     EXPECT_NE(why.find(" of 16 MiB, memory-limit-mb"), std::string::npos) << why;
-    EXPECT_NE(run("perplexity --memory-limit-mb 16 --text " SEMANTIC_SOURCE_DIR "/README.md")
+    EXPECT_NE(run("perplexity --memory-limit-mb 16 --context 512 --text " SEMANTIC_SOURCE_DIR
+                  "/README.md")
                   .err.find("the memory does not suffice"),
               std::string::npos);
 }
