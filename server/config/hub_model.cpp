@@ -11,6 +11,7 @@
 #include <map>
 #include <regex>
 
+#include "server/config/name_list.hpp"
 #include "server/config/quantisations.hpp"
 
 namespace semantic::server {
@@ -23,7 +24,6 @@ using storage::failure;
 using storage::hub_file;
 using storage::result;
 
-constexpr std::size_t names_shown = 12;
 constexpr const char* revision = "main";
 
 std::string lower(std::string_view text) {
@@ -44,15 +44,6 @@ std::string amount(std::uint64_t bytes) {
         std::snprintf(text, sizeof text, "%.1f MB", number / 1e6);
     else
         std::snprintf(text, sizeof text, "%.1f GB", number / 1e9);
-    return text;
-}
-
-std::string listed(const std::vector<std::string>& names) {
-    std::string text;
-    for (std::size_t i = 0; i < std::min(names.size(), names_shown); ++i)
-        text.append(i == 0 ? "" : ", ").append(names[i]);
-    if (names.size() > names_shown)
-        text += " and " + std::to_string(names.size() - names_shown) + " more";
     return text;
 }
 
@@ -189,7 +180,7 @@ result<std::string> choose_name(std::string_view asked, const std::vector<std::s
                            : "\"" + std::string(asked) + "\" means " +
                                  (meant.empty() ? "none" : "several") + " of its models: ") +
                 (names.empty() ? std::string("it has no .gguf file")
-                               : listed(meant.empty() ? names : meant))};
+                               : list_names(meant.empty() ? names : meant))};
     return meant.front();
 }
 
@@ -273,17 +264,18 @@ result<found_model> fetch_hub_model(std::string_view name, const model_places& p
     if (report.say) {
         if (parsed->asked.empty() && !choice->others.empty())
             report.say(repository + ": takes " + choice->name +
-                       ", since no form was named; there are also " + listed(choice->others));
+                       ", since no form was named; there are also " + list_names(choice->others));
         report.say(plan_text(repository, *choice, listing->commit, settings.endpoint, *needs,
                              places.hub.string(), limits.memory_bytes));
     }
     if (limits.must_fit && limits.memory_bytes > 0 && choice->bytes > limits.memory_bytes)
-        return failure{
-            errc::out_of_space,
-            repository + ": " + amount(choice->bytes) + " of weights do not fit into the " +
-                amount(limits.memory_bytes) + " of memory that this machine can give" +
-                (choice->others.empty() ? std::string()
-                                        : "; name a smaller form of " + listed(choice->others))};
+        return failure{errc::out_of_space,
+                       repository + ": " + amount(choice->bytes) +
+                           " of weights do not fit into the " + amount(limits.memory_bytes) +
+                           " of memory that this machine can give" +
+                           (choice->others.empty()
+                                ? std::string()
+                                : "; name a smaller form of " + list_names(choice->others))};
     const fs::path snapshot = cache.snapshot_of(repository, listing->commit);
     found_model made{
         choice->name.empty() ? snapshot.string() : (snapshot / choice->files.back().path).string(),

@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "server/config/name_list.hpp"
 #include "server/config/quantisations.hpp"
 
 namespace semantic::server {
@@ -23,22 +24,11 @@ using storage::result;
 
 constexpr std::string_view gguf_ending = ".gguf";
 constexpr std::string_view hub_prefix = "models--";
-constexpr std::size_t names_shown = 12;
 
 std::string lower(std::string_view text) {
     std::string copy(text);
     for (char& c : copy) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
     return copy;
-}
-
-/// "a, b and 3 more"
-std::string listed(const std::vector<std::string>& names) {
-    std::string text;
-    for (std::size_t i = 0; i < std::min(names.size(), names_shown); ++i)
-        text.append(i == 0 ? "" : ", ").append(names[i]);
-    if (names.size() > names_shown)
-        text += " and " + std::to_string(names.size() - names_shown) + " more";
-    return text;
 }
 
 /// What is in a folder, links followed, by name; nothing of one that cannot be read.
@@ -109,7 +99,7 @@ result<std::string> choose(const std::string& called, const std::map<std::string
     if (shown.empty()) return failure{errc::not_found, called + ": there is no .gguf file in it"};
     return failure{errc::not_found, called + ": " + asked_for + " means " +
                                         (meant.empty() ? "none" : "several") +
-                                        " of its models: " + listed(names_of(shown))};
+                                        " of its models: " + list_names(names_of(shown))};
 }
 
 /// A folder that is a model, or the only GGUF file in it. `called` names it in errors.
@@ -121,7 +111,7 @@ result<std::string> model_of_folder(const std::string& called, const fs::path& f
     if (models.size() == 1) return models.begin()->second.string();
     if (models.size() > 1)
         return failure{errc::not_found, called + ": there are several models in it, name one: " +
-                                            listed(names_of(models))};
+                                            list_names(names_of(models))};
     if (has_config) return folder.string();  // whoever loads it says what it lacks
     return failure{errc::not_found, called +
                                         ": there is no model in it: neither config.json with "
@@ -221,8 +211,8 @@ failure nowhere(const std::string& name, bool is_name, const model_places& place
     const auto place = [&what](const fs::path& folder, const std::vector<std::string>& models) {
         if (folder.empty()) return;
         what += ", nor in " + folder.string();
-        what +=
-            models.empty() ? " (where no models are)" : " (where there are " + listed(models) + ")";
+        what += models.empty() ? " (where no models are)"
+                               : " (where there are " + list_names(models) + ")";
     };
     if (name.find('/') == name.npos) place(places.own, names_of(own_models(places.own)));
     place(places.hub, hub_models(places.hub));

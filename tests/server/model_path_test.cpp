@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "server/config/name_list.hpp"
 #include "tests/support/temp_dir.hpp"
 
 namespace semantic::server {
@@ -235,6 +236,15 @@ TEST(model_places, of_the_hugging_face_cache_are_as_its_own_programs_have_them) 
     EXPECT_EQ(model_places::of_environment().hub, "/z");
     for (const char* name : {"HF_HUB_CACHE", "HF_HOME", "XDG_CACHE_HOME"}) unsetenv(name);
     setenv("HOME", before.c_str(), 1);
+}
+
+TEST(name_list, twelve_names_are_shown_and_the_thirteenth_is_counted) {
+    std::vector<std::string> names(names_shown, "m");
+    const std::string all = list_names(names);
+    EXPECT_EQ(all.find("more"), std::string::npos);
+    names.emplace_back("last");
+    EXPECT_EQ(list_names(names), all + " and 1 more");
+    EXPECT_EQ(list_names({}), "");
 }
 
 }  // namespace
