@@ -368,7 +368,7 @@ const std::array options{
                   "Model",
                   "MS",
                   "how long running answers wait for a token while a prompt is read, in "
-                  "milliseconds",
+                  "milliseconds; more than eight of them wait less",
                   {},
                   false,
                   set_duration<&config::decode_latency, 1, million>,

@@ -17,6 +17,21 @@ constexpr int chunk_grain = 16;
 // Before any chunk was measured: short enough for the slowest machine, long enough to measure.
 constexpr int first_chunk = 64;
 
+// Up to so many decoding sequences each wait the whole latency for a chunk; more share what these
+// wait in all.
+constexpr int crowd_from = 8;
+// A crowd's step may take a third more than its decoding alone, so that a chunk is hardly seen
+// between two tokens and still gets a quarter of the time.
+constexpr double crowd_slack = 4.0 / 3.0;
+
+// Seconds that a step may take in which `decoding` sequences have their next token, which takes
+// `decode_seconds` alone. Each of them waits for a chunk: the more there are, the shorter it is.
+double step_seconds(int decoding, double decode_seconds, const chunk_policy& policy) {
+    const double latency = std::chrono::duration<double>(policy.decode_latency).count();
+    const double share = latency * std::min(1.0, static_cast<double>(crowd_from) / decoding);
+    return std::max(share, std::min(latency, decode_seconds * crowd_slack));
+}
+
 // Whose turn it is among those that prefill: the lowest id above `last`, else the lowest of all.
 std::optional<std::size_t> next_prefill(std::span<const sequence_view> running, request_id last) {
     std::optional<std::size_t> above, lowest;
@@ -44,8 +59,8 @@ int chunk_tokens_beside(int decoding, int position, int pending, const chunk_pol
     int alone = chunk_tokens(position, pending, policy);
     std::optional<double> token_seconds = cost.prefill_seconds(position);
     if (!token_seconds) return std::min(alone, first_chunk);
-    double left = std::chrono::duration<double>(policy.decode_latency).count() -
-                  cost.decode_seconds(decoding);
+    const double decode_seconds = cost.decode_seconds(decoding);
+    double left = step_seconds(decoding, decode_seconds, policy) - decode_seconds;
     double fitting = std::clamp(left / *token_seconds, 0.0, static_cast<double>(alone));
     int grains = static_cast<int>(fitting) / chunk_grain;
     return fitting >= alone ? alone : std::min(alone, std::max(grains, 1) * chunk_grain);

@@ -29,7 +29,8 @@ struct chunk_policy {
     int max_tokens = 4096;
     int threshold_tokens =
         2048;  // a prompt rest up to this long is run as one chunk when nobody decodes
-    std::chrono::milliseconds decode_latency{200};  // what a step may take while anybody decodes
+    // What a step may take while anybody decodes; a crowd's steps are shorter (plan.cpp).
+    std::chrono::milliseconds decode_latency{200};
 };
 
 struct prefill_chunk {

@@ -124,6 +124,23 @@ TEST(chunk_tokens, beside_decoding_sequences_it_is_whole_grains_of_16) {
     }
 }
 
+// A chunk is waited for by every decoding sequence: eight wait the whole latency, more share it,
+// down to a third more than what their decoding takes.
+TEST(chunk_tokens, a_crowd_that_decodes_waits_less_for_a_chunk) {
+    struct row {
+        int decoding;
+        double decode_seconds;
+        int expected;
+    };
+    for (row r : {row{1, 0.016, 176}, row{8, 0.016, 176}, row{9, 0.016, 160}, row{16, 0.016, 80},
+                  row{25, 0.016, 48}, row{200, 0.016, 16}, row{200, 0.150, 48}, row{200, 0.160, 32},
+                  row{200, 0.180, 16}, row{16, 0.096, 32}, row{16, 0.120, 32}}) {
+        step_cost cost = learnt_from({{r.decoding, 0, 0, r.decode_seconds}, {0, 0, 1000, 1.0}});
+        EXPECT_EQ(chunk_tokens_beside(r.decoding, 0, 9000, policy, cost), r.expected)
+            << r.decoding << " of " << r.decode_seconds;
+    }
+}
+
 TEST(step_cost, says_nothing_before_it_has_seen_anything) {
     EXPECT_EQ(unknown.decode_seconds(4), 0);
     EXPECT_EQ(unknown.prefill_seconds(0), std::nullopt);
