@@ -17,11 +17,11 @@ enum class zero { allowed, refused };
 
 /// Leaves `into` alone when the field is absent.
 void read_number(const json_cursor& root, std::string_view key, double low, double high,
-                 zero is_zero, std::optional<float>& into) {
+                 zero is_zero, std::optional<float>& value) {
     auto field = root.find(key);
     if (!field) return;
-    into = static_cast<float>(field->as_number(low, high));
-    if (is_zero == zero::refused && *into <= 0)
+    value = static_cast<float>(field->as_number(low, high));
+    if (is_zero == zero::refused && *value <= 0)
         field->fail(errc::bad_value, "must be greater than 0");
 }
 
@@ -107,7 +107,7 @@ engine::sampling_params parse_sampling(const json_cursor& root, const request_li
         std::string_view key;
         double low, high;
         zero is_zero;
-        std::optional<float> engine::sampling_params::*into;
+        std::optional<float> engine::sampling_params::*member;
     };
     using params = engine::sampling_params;
     constexpr number numbers[]{
@@ -120,7 +120,7 @@ engine::sampling_params parse_sampling(const json_cursor& root, const request_li
     };
     engine::sampling_params sampling;
     for (const number& one : numbers)
-        read_number(root, one.key, one.low, one.high, one.is_zero, sampling.*one.into);
+        read_number(root, one.key, one.low, one.high, one.is_zero, sampling.*one.member);
     read_repeat_penalty(root, sampling);
     // The smallest set of tokens that has any mass is the likeliest one.
     if (sampling.top_p)

@@ -165,10 +165,10 @@ result<std::string> model_body(const std::vector<model_card>& models, std::strin
 }
 
 failure no_such_model(std::string_view wanted, std::string_view loaded, std::string_view known) {
-    std::string what =
+    std::string message =
         "there is no model " + quoted(wanted) + " here; this server runs " + quoted(loaded);
-    if (!known.empty()) what.append(" and knows ").append(known);
-    return {errc::not_found, std::move(what), "model", "model_not_found"};
+    if (!known.empty()) message.append(" and knows ").append(known);
+    return {errc::not_found, std::move(message), "model", "model_not_found"};
 }
 
 failure model_not_loaded(std::string_view wanted, std::string_view loaded) {

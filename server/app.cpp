@@ -180,7 +180,7 @@ int app::run() {
         for (int i = 1; i < options_.settings.io_threads; ++i)
             threads.emplace_back([this] { context_.run(); });
         if (auto begun = switcher_.ask(0, models_.list().start(), {}); !begun)
-            throw std::runtime_error(begun.error().what);
+            throw std::runtime_error(begun.error().message);
     } catch (...) {
         context_.stop();
         join();
@@ -224,9 +224,9 @@ storage::result<std::unique_ptr<engine::engine>> app::load_engine(
     };
     std::string why;
     try {
-        std::vector<std::size_t> beside = engines_.models_beside();
-        std::erase(beside, model);
-        auto loaded = options_.load_beside ? options_.load_beside(model, beside, progress)
+        std::vector<std::size_t> others = engines_.models_beside();
+        std::erase(others, model);
+        auto loaded = options_.load_beside ? options_.load_beside(model, others, progress)
                                            : options_.load(model, progress);
         if (loaded) {
             // Those of a server that runs are as they are, but what a model that comes remembers

@@ -40,7 +40,7 @@ namespace semantic::server {
 
 /// Blocks. Makes the engine of a model beside those of others.
 using beside_loader = std::function<storage::result<std::unique_ptr<engine::engine>>(
-    std::size_t model, const std::vector<std::size_t>& beside,
+    std::size_t model, const std::vector<std::size_t>& others,
     const std::function<void(engine::load_progress)>& progress)>;
 
 struct app_options {

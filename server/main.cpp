@@ -92,13 +92,15 @@ engine::engine_options engine_options_of(const server::config& settings,
     engine::engine_options options = server::make_engine_options(
         server::with_settings(settings, model.settings), model.path, home == nullptr ? "" : home);
     options.model_id = model.name;
-    options.on_warning = [](std::string what) {
-        server::log_event(server::log_level::warning, what);
+    options.on_warning = [](std::string message) {
+        server::log_event(server::log_level::warning, message);
     };
     return options;
 }
 
-void warn(std::string what) { server::log_event(server::log_level::warning, std::move(what)); }
+void warn(std::string message) {
+    server::log_event(server::log_level::warning, std::move(message));
+}
 
 /// What the nodes on an object store have in Redis, where there is one. One that does not answer
 /// may do so later.
@@ -166,7 +168,7 @@ class loader {
           shared_(std::move(shared)) {}
 
     storage::result<std::unique_ptr<engine::engine>> load(
-        std::size_t number, const std::vector<std::size_t>& beside,
+        std::size_t number, const std::vector<std::size_t>& loaded,
         const std::function<void(engine::load_progress)>& progress) {
         const server::registered_model& model = models_.at(number);
         engine::engine_options options = engine_options_of(settings_, model);
@@ -174,7 +176,7 @@ class loader {
         options.shared = shared_;
         options.kv_events = kv_events_;
         std::vector<server::planned_model> others;
-        for (const std::size_t each : beside) others.push_back(planned(each));
+        for (const std::size_t each : loaded) others.push_back(planned(each));
         const auto plan = server::plan_for(planned(number), others, pool_bytes_);
         if (!plan) return plan.error();
         server::log_event(server::log_level::info,
@@ -244,8 +246,8 @@ int serve(const server::config& settings, const std::vector<std::string>& argume
     auto shared = open_shared(settings, stop_sharing.get_token());
     if (shared) options.news = shared->news;
     loader loads(settings, models, options, std::move(shared));
-    options.load_beside = [&](std::size_t model, const std::vector<std::size_t>& beside,
-                              const auto& progress) { return loads.load(model, beside, progress); };
+    options.load_beside = [&](std::size_t model, const std::vector<std::size_t>& others,
+                              const auto& progress) { return loads.load(model, others, progress); };
     options.read_again = [&] {
         return server::parse_config({arguments.begin() + 1, arguments.end()}).values;
     };

@@ -133,11 +133,11 @@ result<std::string> list_body(std::vector<agent_card> agents, std::string_view m
         if (auto id = named(*query.after, "after"); !id) return id.error();
         first = std::ranges::upper_bound(agents, *query.after, {}, &agent_card::id);
     }
-    const auto behind = static_cast<std::size_t>(agents.end() - first);
+    const auto left = static_cast<std::size_t>(agents.end() - first);
     json::array list;
-    for (const agent_card& agent : std::span(first, std::min(behind, *limit)))
+    for (const agent_card& agent : std::span(first, std::min(left, *limit)))
         list.push_back(object_of(agent, model));
-    const bool has_more = list.size() < behind;
+    const bool has_more = list.size() < left;
     return to_text(json::object{
         {"agents", std::move(list)}, {"total", agents.size()}, {"has_more", has_more}});
 }
@@ -215,9 +215,9 @@ failure memory_lost(const storage::agent_id& agent, storage::errc why) {
             "agent_id"};
 }
 
-failure agent_runs(const storage::agent_id& agent, std::string_view what) {
+failure agent_runs(const storage::agent_id& agent, std::string_view action) {
     std::string sentence = "agent " + agent.str() + " is answering a request; it can be ";
-    sentence.append(what).append(" when that has ended");
+    sentence.append(action).append(" when that has ended");
     return {errc::conflict, std::move(sentence), "agent_id"};
 }
 

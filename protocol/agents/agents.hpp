@@ -107,7 +107,7 @@ failure no_memory(const storage::agent_id& agent, std::string_view model);
 /// What is wrong when the model that a query names remembers nothing of it.
 failure no_memory_of(const storage::agent_id& agent, std::string_view wanted);
 /// What is wrong when the agent works for a request. `what` was to be done: "deleted".
-failure agent_runs(const storage::agent_id& agent, std::string_view what);
+failure agent_runs(const storage::agent_id& agent, std::string_view action);
 
 /// What is wrong when a part of what the agent remembers was found lost as it was read.
 failure memory_lost(const storage::agent_id& agent, storage::errc why);

@@ -59,7 +59,7 @@ engine::conversation parse_chat(const json_cursor& root, const thread_fields& th
     if (tools) return parse_conversation(root, limits, left_out, *std::move(tools));
     root.at("thread")
         .at("previous_message_id")
-        .fail(tools.error().code, tools.error().what, tools.error().error_code);
+        .fail(tools.error().code, tools.error().message, tools.error().error_code);
     return {};
 }
 

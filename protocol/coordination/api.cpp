@@ -89,28 +89,28 @@ json::object usage_object(const turn_report& report) {
 }
 
 json::object question_object(const session& s, const question& asked) {
-    const tally of = tally_in(s, asked);
+    const tally result = tally_in(s, asked);
     json::array votes, counts;
     for (const vote& each : asked.votes)
         votes.push_back(json::object{{"vote_id", each.id},
                                      {"agent_id", id_of(s, each.agent)},
                                      {"choice", each.choice},
                                      {"ranking", words(each.ranking)}});
-    for (const choice_count& each : of.counts)
+    for (const choice_count& each : result.counts)
         counts.push_back(json::object{{"choice", each.choice}, {"votes", each.votes}});
     json::value winner;
-    if (of.winner) winner = *of.winner;
+    if (result.winner) winner = *result.winner;
     return {{"question", asked.text},
             {"choices", words(asked.choices)},
             {"votes", std::move(votes)},
             {"status", asked.is_closed ? "closed" : "open"},
             {"tally",
              {{"counts", std::move(counts)},
-              {"votes", of.votes},
-              {"voters", of.voters},
+              {"votes", result.votes},
+              {"voters", result.voters},
               {"winner", std::move(winner)},
-              {"tied", of.is_tied},
-              {"eliminated", words(of.eliminated)},
+              {"tied", result.is_tied},
+              {"eliminated", words(result.eliminated)},
               {"ballots", asked.ballots}}}};
 }
 

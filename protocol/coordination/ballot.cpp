@@ -126,8 +126,8 @@ std::vector<int> missing_voters(const session& s, const question& asked) {
     return missing;
 }
 
-bool settle(session& s, std::size_t which, const std::string& line_id) {
-    question& asked = s.questions[which];
+bool settle(session& s, std::size_t index, const std::string& line_id) {
+    question& asked = s.questions[index];
     if (asked.is_closed || !is_complete(s, asked)) return false;
     const tally votes = tally_in(s, asked);
     const bool votes_again = s.decides == decision_mode::consensus && !votes.winner &&

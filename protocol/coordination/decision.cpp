@@ -27,18 +27,18 @@ counts first_places(const question& asked) {
 }
 
 std::vector<choice_count> sorted_counts(const question& asked) {
-    const counts of = first_places(asked);
+    const counts places = first_places(asked);
     std::vector<choice_count> out;
-    for (const std::string& choice : asked.choices) out.push_back({choice, of.at(choice)});
+    for (const std::string& choice : asked.choices) out.push_back({choice, places.at(choice)});
     std::ranges::stable_sort(out, std::ranges::greater{}, &choice_count::votes);
     return out;
 }
 
-void decide_by_majority(const question& asked, const voters& who, tally& out) {
+void decide_by_majority(const question& asked, const voters& electorate, tally& out) {
     if (out.votes == 0) return;
     const int most = out.counts.front().votes;
     const bool is_alone = out.counts.size() == 1 || out.counts[1].votes < most;
-    const vote* casting = vote_of(asked, who.coordinator);
+    const vote* casting = vote_of(asked, electorate.coordinator);
     const auto equal = [&](const choice_count& c) {
         return casting && c.votes == most && c.choice == casting->choice;
     };
@@ -112,12 +112,13 @@ void decide_by_run_off(const question& asked, tally& out) {
     out.is_tied = true;
 }
 
-void decide_by_consensus(const question& asked, const voters& who, tally& out) {
+void decide_by_consensus(const question& asked, const voters& electorate, tally& out) {
     if (asked.votes.empty() || out.votes != out.voters) return;
     const std::string& first = asked.votes.front().choice;
     const bool all_agree =
         std::ranges::all_of(asked.votes, [&](const vote& v) { return v.choice == first; });
-    if (all_agree && std::ranges::all_of(who.agents, [&](int a) { return vote_of(asked, a); }))
+    if (all_agree &&
+        std::ranges::all_of(electorate.agents, [&](int a) { return vote_of(asked, a); }))
         out.winner = first;
 }
 
@@ -136,25 +137,26 @@ void measure(question& asked) noexcept {
         asked.bytes += own_bytes + each.choice.size() + texts(each.ranking);
 }
 
-tally tally_of(const question& asked, decision_mode mode, const voters& who) {
+tally tally_of(const question& asked, decision_mode mode, const voters& electorate) {
     tally out;
     out.counts = sorted_counts(asked);
     out.votes = static_cast<int>(asked.votes.size());
-    out.voters = static_cast<int>(who.agents.size());
+    out.voters = static_cast<int>(electorate.agents.size());
     switch (mode) {
         case decision_mode::none:
             break;
         case decision_mode::majority_vote:
-            decide_by_majority(asked, who, out);
+            decide_by_majority(asked, electorate, out);
             break;
         case decision_mode::ranked_choice:
             decide_by_run_off(asked, out);
             break;
         case decision_mode::coordinator_decides:
-            if (const vote* casting = vote_of(asked, who.coordinator)) out.winner = casting->choice;
+            if (const vote* casting = vote_of(asked, electorate.coordinator))
+                out.winner = casting->choice;
             break;
         case decision_mode::consensus:
-            decide_by_consensus(asked, who, out);
+            decide_by_consensus(asked, electorate, out);
             break;
     }
     return out;

@@ -63,6 +63,6 @@ struct tally {
 ///   choices. When all that are left are equal, and always were, it is a tie.
 /// - coordinator_decides: that vote.
 /// - consensus: when all voters have voted, and for the same.
-tally tally_of(const question& asked, decision_mode mode, const voters& who);
+tally tally_of(const question& asked, decision_mode mode, const voters& electorate);
 
 }  // namespace semantic::protocol::coordination

@@ -252,14 +252,15 @@ std::optional<turn_plan> turn_behind_next(const session& s, bool in_round) {
     std::vector<slot> order = speaking_order(s, s.round);
     const auto here = static_cast<std::size_t>(s.place);
     const int speaker = order[here].agent;
-    std::size_t behind = here + 1;
-    if (behind == order.size()) {
+    std::size_t following = here + 1;
+    if (following == order.size()) {
         if (in_round) return std::nullopt;
         order = speaking_order(s, s.round + 1);
-        behind = 0;
+        following = 0;
     }
-    if (order[behind].agent == speaker) return std::nullopt;
-    return turn_plan{order[behind].agent, nobody, std::move(order[behind].cue), s.lines.size()};
+    if (order[following].agent == speaker) return std::nullopt;
+    return turn_plan{order[following].agent, nobody, std::move(order[following].cue),
+                     s.lines.size()};
 }
 
 int next_speaker(const session& s) {

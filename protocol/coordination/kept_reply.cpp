@@ -6,7 +6,7 @@ namespace semantic::protocol::coordination {
 
 std::size_t bytes_of(const kept_reply& kept) noexcept {
     constexpr std::size_t own_bytes = 256;
-    std::size_t bytes = own_bytes + kept.key.size() + kept.what.size() + kept.reply.size();
+    std::size_t bytes = own_bytes + kept.key.size() + kept.digest.size() + kept.reply.size();
     for (const streamed_turn& each : kept.turns)
         bytes += own_bytes + each.start.size() + each.text.size() + each.complete.size() +
                  each.sizes.size() * sizeof(std::uint32_t);

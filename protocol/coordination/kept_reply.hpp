@@ -27,8 +27,8 @@ struct streamed_turn {
 
 struct kept_reply {
     std::string key;
-    std::string what;   // a hash of the request
-    std::string reply;  // the body; of a stream, what comes behind its turns
+    std::string digest;  // a hash of the request
+    std::string reply;   // the body; of a stream, what comes behind its turns
     std::vector<streamed_turn> turns{};
 };
 std::size_t bytes_of(const kept_reply& kept) noexcept;

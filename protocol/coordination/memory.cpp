@@ -36,14 +36,15 @@ std::string indented(std::string_view text) {
 }
 
 /// A line as `reader` is shown it, for ever.
-std::string line_for(const session& s, const line& what, int reader) {
-    if (what.sender == nobody && what.sender_name.empty()) return indented(what.text);
-    std::string who = what.sender == nobody ? what.sender_name : agent_at(s, what.sender).name;
-    if (what.sender == reader) who = "You";
-    if (what.to != nobody)
-        who +=
-            what.to == reader ? ", to you alone" : ", to " + agent_at(s, what.to).name + " alone";
-    return who + ": " + indented(what.text);
+std::string line_for(const session& s, const line& shown, int reader) {
+    if (shown.sender == nobody && shown.sender_name.empty()) return indented(shown.text);
+    std::string sender =
+        shown.sender == nobody ? shown.sender_name : agent_at(s, shown.sender).name;
+    if (shown.sender == reader) sender = "You";
+    if (shown.to != nobody)
+        sender +=
+            shown.to == reader ? ", to you alone" : ", to " + agent_at(s, shown.to).name + " alone";
+    return sender + ": " + indented(shown.text);
 }
 
 std::string format_note(debate_format format) {
@@ -56,27 +57,29 @@ std::string format_note(debate_format format) {
 }
 
 /// What an agent is told when it enters a session.
-void append_entry(const session& s, const memory& of, const agent& who,
+void append_entry(const session& s, const memory& memory, const agent& reader,
                   std::vector<std::string>& parts) {
-    if (who.has_entered) return;
-    if (!of.is_new()) {
-        std::string with;
+    if (reader.has_entered) return;
+    if (!memory.is_new()) {
+        std::string others;
         for (const agent& each : s.agents)
-            if (each.id != who.id) with += (with.empty() ? "" : ", ") + each.name;
-        parts.push_back("A new conversation begins" + (with.empty() ? "." : " with " + with + "."));
-        if (!who.system_prompt.empty() && of.system.find(who.system_prompt) == std::string::npos)
-            parts.push_back(who.system_prompt);
+            if (each.id != reader.id) others += (others.empty() ? "" : ", ") + each.name;
+        parts.push_back("A new conversation begins" +
+                        (others.empty() ? "." : " with " + others + "."));
+        if (!reader.system_prompt.empty() &&
+            memory.system.find(reader.system_prompt) == std::string::npos)
+            parts.push_back(reader.system_prompt);
     }
     if (std::string note = format_note(s.format); !note.empty()) parts.push_back(std::move(note));
 }
 
 /// All that the agent reads next, but for a cue.
-std::vector<std::string> new_parts(const session& s, const memory& of, int reader,
+std::vector<std::string> new_parts(const session& s, const memory& memory, int reader,
                                    std::size_t reads) {
     std::vector<std::string> parts;
-    const agent& who = agent_at(s, reader);
-    append_entry(s, of, who, parts);
-    for (std::size_t i = who.lines_read; i < std::min(reads, s.lines.size()); ++i) {
+    const agent& self = agent_at(s, reader);
+    append_entry(s, memory, self, parts);
+    for (std::size_t i = self.lines_read; i < std::min(reads, s.lines.size()); ++i) {
         const line& one = s.lines[i];
         if (!may_see(one, reader) || (one.is_sampled && one.sender == reader)) continue;
         parts.push_back(line_for(s, one, reader));
@@ -97,20 +100,22 @@ engine::message text_message(engine::role from, const std::string& text) {
     return {from, {engine::text_part{text}}};
 }
 
-std::string system_text(const agent& who) {
-    std::string text = "Your name is " + who.name + ". ";
-    text += who.system_prompt.empty() ? "You are a " + who.role + "." : who.system_prompt;
-    text += "\nYou talk with others. What they say has their name in front. Speak as " + who.name;
+std::string system_text(const agent& speaker) {
+    std::string text = "Your name is " + speaker.name + ". ";
+    text +=
+        speaker.system_prompt.empty() ? "You are a " + speaker.role + "." : speaker.system_prompt;
+    text +=
+        "\nYou talk with others. What they say has their name in front. Speak as " + speaker.name;
     return text +
            " and as nobody else, in the first person, in one short reply, with no name in front.";
 }
 
-prompt prompt_with(const agent& who, const memory& of, std::string reading) {
+prompt prompt_with(const agent& speaker, const memory& memory, std::string reading) {
     prompt out;
-    out.append = of.has_older;
+    out.append = memory.has_older;
     // What is appended needs no system text, unless it turns out to have nothing to stand behind.
-    out.chat.system = of.exchanges.empty() ? system_text(who) : of.system;
-    for (const exchange& each : of.exchanges) {
+    out.chat.system = memory.exchanges.empty() ? system_text(speaker) : memory.system;
+    for (const exchange& each : memory.exchanges) {
         out.chat.messages.push_back(text_message(engine::role::user, each.read));
         out.chat.messages.push_back(text_message(engine::role::assistant, each.said));
     }
@@ -135,15 +140,15 @@ std::size_t label_length(std::string_view text, std::string_view name) {
 
 }  // namespace
 
-bool outlives(const session& s, const agent& of) noexcept {
-    return of.life == lifecycle::permanent && !s.prefix.empty();
+bool outlives(const session& s, const agent& agent) noexcept {
+    return agent.life == lifecycle::permanent && !s.prefix.empty();
 }
 
-std::string memory_name(const session& s, const agent& of) {
-    if (!outlives(s, of)) return "coord_" + s.id + "_" + of.id;
+std::string memory_name(const session& s, const agent& agent) {
+    if (!outlives(s, agent)) return "coord_" + s.id + "_" + agent.id;
     std::string name(persist_head);
     for (char c : s.prefix) name.append(c == '_' ? 2 : 1, c);
-    return name + "_" + of.id;
+    return name + "_" + agent.id;
 }
 
 std::optional<std::string> prefix_of(std::string_view memory_name) {
@@ -166,8 +171,8 @@ std::optional<std::string> prefix_of(std::string_view memory_name) {
     return std::nullopt;
 }
 
-std::string reading_of(const session& s, const memory& of, const turn_plan& plan) {
-    std::vector<std::string> parts = new_parts(s, of, plan.agent, plan.reads);
+std::string reading_of(const session& s, const memory& memory, const turn_plan& plan) {
+    std::vector<std::string> parts = new_parts(s, memory, plan.agent, plan.reads);
     if (!plan.cue.empty()) parts.push_back(plan.cue);
     if (parts.empty()) parts.push_back(nothing_new);
     return joined(parts);
@@ -180,33 +185,33 @@ std::size_t unread_bytes(const session& s, int agent, std::size_t reads) noexcep
     return bytes;
 }
 
-prompt prompt_of(const session& s, const memory& of, const turn_plan& plan) {
-    return prompt_with(agent_at(s, plan.agent), of, reading_of(s, of, plan));
+prompt prompt_of(const session& s, const memory& memory, const turn_plan& plan) {
+    return prompt_with(agent_at(s, plan.agent), memory, reading_of(s, memory, plan));
 }
 
-std::optional<prompt> prompt_ahead(const session& s, const memory& of, const turn_plan& plan,
+std::optional<prompt> prompt_ahead(const session& s, const memory& memory, const turn_plan& plan,
                                    bool is_followed) {
-    std::vector<std::string> parts = new_parts(s, of, plan.agent, plan.reads);
+    std::vector<std::string> parts = new_parts(s, memory, plan.agent, plan.reads);
     // Behind text that is not known here nothing can stand without being an end of it.
-    if (parts.empty() || of.has_older) return std::nullopt;
+    if (parts.empty() || memory.has_older) return std::nullopt;
     // The cue comes last, and other lines may come before it. Something does, and a tokenizer may
     // have the end of a line and its break in one token.
     std::string reading = joined(parts);
     if (is_followed || !plan.cue.empty()) reading += '\n';
-    return prompt_with(agent_at(s, plan.agent), of, std::move(reading));
+    return prompt_with(agent_at(s, plan.agent), memory, std::move(reading));
 }
 
-prompt prompt_aside(const session& s, const memory& of, int agent, std::string_view question) {
-    std::vector<std::string> parts = new_parts(s, of, agent, s.lines.size());
+prompt prompt_aside(const session& s, const memory& memory, int agent, std::string_view question) {
+    std::vector<std::string> parts = new_parts(s, memory, agent, s.lines.size());
     parts.emplace_back(question);
-    return prompt_with(agent_at(s, agent), of, joined(parts));
+    return prompt_with(agent_at(s, agent), memory, joined(parts));
 }
 
-bool remember(memory& of, const agent& who, std::string reading, std::string answer) {
-    if (of.has_older) return true;
+bool remember(memory& memory, const agent& speaker, std::string reading, std::string answer) {
+    if (memory.has_older) return true;
     if (trimmed(answer).empty()) return false;
-    if (of.is_new()) of.system = system_text(who);
-    of.exchanges.push_back({std::move(reading), std::move(answer)});
+    if (memory.is_new()) memory.system = system_text(speaker);
+    memory.exchanges.push_back({std::move(reading), std::move(answer)});
     return true;
 }
 
@@ -221,8 +226,8 @@ std::string shown_text(std::string_view answer, std::string_view own_name,
     // What stands behind somebody else's name was not said by anybody.
     for (std::size_t at = answer.find('\n'); at != std::string_view::npos;
          at = answer.find('\n', at + 1)) {
-        const std::string_view behind = answer.substr(at + 1);
-        const auto labels = [&](std::string_view name) { return label_length(behind, name) > 0; };
+        const std::string_view rest = answer.substr(at + 1);
+        const auto labels = [&](std::string_view name) { return label_length(rest, name) > 0; };
         if (std::ranges::any_of(names, labels) || labels("You") || labels("User") ||
             labels("System"))
             return std::string(trimmed(answer.substr(0, at)));

@@ -19,8 +19,8 @@ inline constexpr std::size_t prefix_bytes_max = 64;
 /// The name of the memory of an agent of `s`: persist_{prefix}_{agent} for a permanent one where
 /// the session has a prefix, else coord_{session}_{agent}. In the first a prefix has each of its
 /// `_` twice, and an agent's id may not begin with one, so that no two pairs share a name.
-std::string memory_name(const session& s, const agent& of);
-bool outlives(const session& s, const agent& of) noexcept;
+std::string memory_name(const session& s, const agent& agent);
+bool outlives(const session& s, const agent& agent) noexcept;
 /// The prefix in the name of a memory; nothing where it has none.
 std::optional<std::string> prefix_of(std::string_view memory_name);
 
@@ -62,23 +62,23 @@ struct prompt {
 
 /// What the agent reads before it speaks by `plan`: lines that it has not read and may see, each
 /// once, then the cue. Never empty.
-std::string reading_of(const session& s, const memory& of, const turn_plan& plan);
+std::string reading_of(const session& s, const memory& memory, const turn_plan& plan);
 /// What reading_of() has of the session's lines, at least: before it is made.
 std::size_t unread_bytes(const session& s, int agent, std::size_t reads) noexcept;
 /// The whole prompt of a turn.
-prompt prompt_of(const session& s, const memory& of, const turn_plan& plan);
+prompt prompt_of(const session& s, const memory& memory, const turn_plan& plan);
 /// What an agent may read ahead of its turn, which is to be `plan` as far as is known now: the
 /// beginning of its prompt, whatever else is said before that turn. Nothing when there is nothing
 /// to read, or no way to read it without an answer. `is_followed`: more is said before that turn.
-std::optional<prompt> prompt_ahead(const session& s, const memory& of, const turn_plan& plan,
+std::optional<prompt> prompt_ahead(const session& s, const memory& memory, const turn_plan& plan,
                                    bool is_followed = false);
 /// All that the agent may see and a question behind it. Nothing of it is to be remembered, unless
 /// it was appended (`append`): then it stands in the memory, and the lines count as read.
-prompt prompt_aside(const session& s, const memory& of, int agent, std::string_view question);
+prompt prompt_aside(const session& s, const memory& memory, int agent, std::string_view question);
 
 /// Keeps a turn that was taken with `reading`. Returns: false when it is not kept, because its
 /// answer is empty: then the same is read again next time.
-bool remember(memory& of, const agent& who, std::string reading, std::string answer);
+bool remember(memory& memory, const agent& speaker, std::string reading, std::string answer);
 
 /// An answer as the transcript shows it: without the speaker's own name in front and without what
 /// it wrote in the name of others. `names`: of all agents.

@@ -75,12 +75,12 @@ agent parse_agent(const json_cursor& item, const session& so_far,
 }
 
 void parse_agents(const json_cursor& root, const std::function<std::string()>& new_agent_id,
-                  session& into) {
+                  session& opened) {
     const json_cursor list = root.at("agents");
     const std::size_t count = parse_count(list, agents_max);
     if (list.ok() && count == 0) list.fail(errc::bad_value, "must have at least one agent");
     for (std::size_t i = 0; i < count && root.ok(); ++i)
-        into.agents.push_back(parse_agent(list.item(i), into, new_agent_id));
+        opened.agents.push_back(parse_agent(list.item(i), opened, new_agent_id));
 }
 
 /// What cannot be held together.
@@ -97,20 +97,20 @@ void check_rules(const json_cursor& root, const session& made) {
 }
 
 /// Names that are no agent's are skipped.
-void parse_own_prompts(const json_cursor& root, opening& into) {
+void parse_own_prompts(const json_cursor& root, opening& wanted) {
     auto field = root.find("per_agent_prompts");
     if (!field) return;
     for (const auto& item : field->as_object()) {
         const std::string_view name(item.key().data(), item.key().size());
         std::string text = text_at(*field, name, prompt_characters_max, false);
-        auto found = std::ranges::find(into.made.agents, name, &agent::name);
-        if (found == into.made.agents.end() || text.empty()) continue;
-        into.own_prompts.emplace_back(static_cast<int>(found - into.made.agents.begin()),
-                                      std::move(text));
+        auto found = std::ranges::find(wanted.made.agents, name, &agent::name);
+        if (found == wanted.made.agents.end() || text.empty()) continue;
+        wanted.own_prompts.emplace_back(static_cast<int>(found - wanted.made.agents.begin()),
+                                        std::move(text));
     }
 }
 
-void parse_prior(const json_cursor& root, opening& into) {
+void parse_prior(const json_cursor& root, opening& wanted) {
     auto field = root.find("prior_agent_messages");
     if (!field) return;
     std::size_t all = 0;
@@ -131,8 +131,8 @@ void parse_prior(const json_cursor& root, opening& into) {
             if (has_control_character(messages.back().sender_name))
                 one.place("sender_name").fail(errc::bad_value, "may not have a control character");
         }
-        if (const int reader = into.made.find(id); reader != nobody)
-            into.prior.emplace_back(reader, std::move(messages));
+        if (const int reader = wanted.made.find(id); reader != nobody)
+            wanted.prior.emplace_back(reader, std::move(messages));
     }
 }
 
@@ -200,10 +200,10 @@ result<opening> parse_opening(std::string_view body, std::string session_id,
     });
 }
 
-session open_session(opening of, const std::function<bool(const agent&)>& remembers,
+session open_session(opening wanted, const std::function<bool(const agent&)>& remembers,
                      const std::function<std::string()>& line_id) {
-    session made = std::move(of.made);
-    for (auto& [reader, messages] : of.prior) {
+    session made = std::move(wanted.made);
+    for (auto& [reader, messages] : wanted.prior) {
         if (remembers(made.agents[static_cast<std::size_t>(reader)])) continue;
         for (prior_message& each : messages) {
             line one{line_id(), made.find(each.sender_id)};
@@ -214,12 +214,12 @@ session open_session(opening of, const std::function<bool(const agent&)>& rememb
             add_line(made, std::move(one));
         }
     }
-    if (!of.initial_prompt.empty()) {
+    if (!wanted.initial_prompt.empty()) {
         line one{line_id()};
-        one.text = std::move(of.initial_prompt);
+        one.text = std::move(wanted.initial_prompt);
         add_line(made, std::move(one));
     }
-    for (auto& [reader, text] : of.own_prompts) {
+    for (auto& [reader, text] : wanted.own_prompts) {
         line one{line_id()};
         one.text = std::move(text);
         one.visible_to = {reader};

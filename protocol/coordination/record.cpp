@@ -95,7 +95,7 @@ json::object to_json(const streamed_turn& t) {
 }
 
 json::object to_json(const kept_reply& r) {
-    json::object out{{"key", r.key}, {"what", r.what}, {"reply", r.reply}};
+    json::object out{{"key", r.key}, {"what", r.digest}, {"reply", r.reply}};
     if (!r.turns.empty()) out["turns"] = objects_of(r.turns);
     return out;
 }
@@ -243,11 +243,11 @@ question read_question(const json_cursor& c, int agents) {
     return q;
 }
 
-void check_format(const json_cursor& root, std::string_view what) {
+void check_format(const json_cursor& root, std::string_view kind) {
     if (integer_at(root, "format", 0, count_max) != record_format)
         root.place("format").fail(errc::bad_value, "is another format than this server's");
-    if (root.ok() && string_at(root, "record") != what)
-        root.place("record").fail(errc::bad_value, "is no " + std::string(what));
+    if (root.ok() && string_at(root, "record") != kind)
+        root.place("record").fail(errc::bad_value, "is no " + std::string(kind));
 }
 
 bool is_choice_of(const question& q, const std::string& text) {

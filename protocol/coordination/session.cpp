@@ -36,8 +36,8 @@ int session::find(std::string_view agent_id) const noexcept {
     return found == agents.end() ? nobody : static_cast<int>(found - agents.begin());
 }
 
-bool may_see(const line& what, int agent) noexcept {
-    return what.visible_to.empty() || std::ranges::binary_search(what.visible_to, agent);
+bool may_see(const line& spoken, int agent) noexcept {
+    return spoken.visible_to.empty() || std::ranges::binary_search(spoken.visible_to, agent);
 }
 
 std::size_t bytes_of(const line& spoken) noexcept {
@@ -133,9 +133,9 @@ void apply(session& s, const said& event) {
 }
 
 void apply(session& s, const heard& event) {
-    agent& who = agent_at(s, event.agent);
-    who.lines_read = event.reads;
-    who.has_entered = true;
+    agent& reader = agent_at(s, event.agent);
+    reader.lines_read = event.reads;
+    reader.has_entered = true;
 }
 
 void apply(session& s, const whispered& event) {
@@ -159,14 +159,14 @@ void apply(session& s, const told& event) {
 
 void apply(session& s, const voted& event) {
     question& asked = s.questions[event.question];
-    std::erase_if(asked.votes, [&](const vote& v) { return v.agent == event.what.agent; });
-    add_choice(asked, event.what.choice);
-    for (const std::string& choice : event.what.ranking) add_choice(asked, choice);
-    asked.votes.push_back(event.what);
+    std::erase_if(asked.votes, [&](const vote& v) { return v.agent == event.ballot.agent; });
+    add_choice(asked, event.ballot.choice);
+    for (const std::string& choice : event.ballot.ranking) add_choice(asked, choice);
+    asked.votes.push_back(event.ballot);
     line note{event.line_id};
-    note.text = "You voted for \"" + event.what.choice + "\" on \"" + asked.text + "\".";
+    note.text = "You voted for \"" + event.ballot.choice + "\" on \"" + asked.text + "\".";
     note.turn = s.turn;
-    note.visible_to = {event.what.agent};
+    note.visible_to = {event.ballot.agent};
     note.is_hidden = true;
     add_line(s, std::move(note));
     measure(asked);

@@ -97,7 +97,7 @@ struct session {
     int find(std::string_view agent_id) const noexcept;
 };
 
-bool may_see(const line& what, int agent) noexcept;
+bool may_see(const line& spoken, int agent) noexcept;
 /// Puts a line behind the others, and counts it: its bytes, and for each agent that may see it.
 void add_line(session& s, line spoken);
 /// A copy but for its lines.
@@ -141,7 +141,7 @@ struct told {
 /// Requires: the question is open, and the voter an agent that votes.
 struct voted {
     std::size_t question = 0;
-    vote what;
+    vote ballot;
     std::string line_id{};  // of the line by which the voter remembers it
 };
 

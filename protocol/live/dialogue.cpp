@@ -52,9 +52,9 @@ std::string too_slow_message(std::size_t messages) {
                                          " messages wait to be read: connect again for a snapshot");
 }
 
-answer dialogue::end(std::string_view code, std::string_view what, close_code why) {
+answer dialogue::end(std::string_view code, std::string_view message, close_code why) {
     stage_ = stage::closed;
-    return {error_message(code, what), {}, false, why};
+    return {error_message(code, message), {}, false, why};
 }
 
 answer dialogue::opened(bool is_known, time now) {
@@ -101,7 +101,7 @@ answer dialogue::said(std::string_view message, time now) {
 
 answer dialogue::read(std::string_view text) {
     const auto message = parse(text);
-    if (!message) return end("malformed", message.error().what, close_code::policy);
+    if (!message) return end("malformed", message.error().message, close_code::policy);
     if (message->type == "ping") return {typed("pong")};
     if (message->type == "authenticate" && stage_ != stage::judging) {
         stage_ = stage::judging;

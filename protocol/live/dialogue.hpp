@@ -61,7 +61,7 @@ class dialogue {
     stage now() const noexcept { return stage_; }
 
   private:
-    answer end(std::string_view code, std::string_view what, close_code why);
+    answer end(std::string_view code, std::string_view message, close_code why);
     bool takes_message(time now);
     answer read(std::string_view message);
 

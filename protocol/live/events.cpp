@@ -108,8 +108,8 @@ struct find_owner {
 };
 
 /// Null: it has none.
-const storage::tenant_id* owner_of(const activity_kind& what) {
-    return std::visit(find_owner{}, what);
+const storage::tenant_id* owner_of(const activity_kind& kind) {
+    return std::visit(find_owner{}, kind);
 }
 
 }  // namespace

@@ -16,7 +16,7 @@ namespace semantic::protocol::live {
 /// Whose events somebody sees: a tenant's, or an admin's, who sees all but no texts.
 struct viewpoint {
     std::optional<storage::tenant_id> tenant{};  // absent: an admin's
-    bool sees(const storage::tenant_id& whose) const { return !tenant || *tenant == whose; }
+    bool sees(const storage::tenant_id& owner) const { return !tenant || *tenant == owner; }
 };
 
 /// How an admin is told which tenant it is: the first digits of its salt; "default" for the one of

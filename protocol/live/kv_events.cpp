@@ -55,7 +55,7 @@ std::string kv_event_stream::snapshot_over(double now) { return finish(now, fals
 std::vector<std::string> kv_event_stream::changes(
     std::span<const storage::kv_event_feed::message> events, double now) {
     for (const storage::kv_event_feed::message& each : events)
-        std::visit([this](const auto& what) { add(what); }, *each);
+        std::visit([this](const auto& event) { add(event); }, *each);
     std::vector<std::string> made;
     while (!open_.empty() || !bodies_.empty()) made.push_back(finish(now, false));
     return made;

@@ -41,11 +41,11 @@ std::string changes(const shown_agents& before, const shown_agents& now) {
 
 json::value load(const auto& counter) { return counter.load(std::memory_order_relaxed); }
 
-json::object histogram(const engine::latency_histogram& of) {
+json::object histogram(const engine::latency_histogram& source) {
     std::uint64_t count = 0;
-    for (const auto& bucket : of.buckets) count += bucket.load(std::memory_order_relaxed);
+    for (const auto& bucket : source.buckets) count += bucket.load(std::memory_order_relaxed);
     return {{"count", count},
-            {"sum_ms", static_cast<double>(of.sum_us.load(std::memory_order_relaxed)) / 1000}};
+            {"sum_ms", static_cast<double>(source.sum_us.load(std::memory_order_relaxed)) / 1000}};
 }
 
 json::object misses_of(const engine::engine_probe& work) {
@@ -71,7 +71,7 @@ std::string snapshot_message(const shown_state& now, const json::array& recent, 
     return message + "}";
 }
 
-std::string delta_message(const shown_state& before, const shown_state& now, const happened& what,
+std::string delta_message(const shown_state& before, const shown_state& now, const happened& news,
                           std::uint64_t seq) {
     std::string message = opening("delta", seq);
     const std::size_t empty = message.size();
@@ -82,9 +82,9 @@ std::string delta_message(const shown_state& before, const shown_state& now, con
     if (before.nodes != now.nodes) add(message, "nodes", now.nodes);
     if (before.model != now.model) add(message, "model", now.model);
     if (before.gauges != now.gauges) add(message, "gauges", now.gauges);
-    if (!what.step.is_null()) add(message, "step", to_text(what.step));
-    if (!what.events.empty()) add(message, "events", to_text(what.events));
-    if (what.missed > 0) add(message, "missed", std::to_string(what.missed));
+    if (!news.step.is_null()) add(message, "step", to_text(news.step));
+    if (!news.events.empty()) add(message, "events", to_text(news.events));
+    if (news.missed > 0) add(message, "missed", std::to_string(news.missed));
     return message.size() == empty ? std::string() : message + "}";
 }
 

@@ -37,7 +37,7 @@ struct happened {
 std::string snapshot_message(const shown_state& now, const boost::json::array& recent,
                              std::uint64_t seq);
 /// {"type":"delta","seq",…what has changed}; empty where nothing has.
-std::string delta_message(const shown_state& before, const shown_state& now, const happened& what,
+std::string delta_message(const shown_state& before, const shown_state& now, const happened& news,
                           std::uint64_t seq);
 
 /// What the pool has, which only the engine knows.

@@ -132,10 +132,10 @@ result<chat_request> parse_chat(std::string_view body, const chat_limits& limits
                        [&](const json_cursor& root) { return parse_root(root, limits); });
 }
 
-std::string system_fingerprint(std::string_view what) {
+std::string system_fingerprint(std::string_view state) {
     // FNV-1a: a name for a state, no protection against anything.
     std::uint64_t hash = 0xcbf29ce484222325;
-    for (char c : what) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3;
+    for (char c : state) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3;
     std::string text = "fp_";
     for (int i = 0; i < 10; ++i, hash >>= 4) text += storage::hex_digit(hash);
     return text;

@@ -33,6 +33,6 @@ result<chat_request> parse_chat(std::string_view body, const chat_limits& limits
 
 /// "fp_" and ten hex digits that stay the same as long as `what` does: everything that changes what
 /// the same seed gives.
-std::string system_fingerprint(std::string_view what);
+std::string system_fingerprint(std::string_view state);
 
 }  // namespace semantic::protocol::openai

@@ -189,7 +189,7 @@ class conversation_builder {
                                       "item_not_found");
         std::optional<failure> complaint;
         add_kept(json_cursor(*found, item.path(), complaint));
-        if (complaint) item.fail(complaint->code, complaint->what);
+        if (complaint) item.fail(complaint->code, complaint->message);
     }
     void add_message(const json_cursor& item) {
         const role from = parse_role(item);
@@ -334,7 +334,7 @@ read_input parse_input(const json_cursor& root, const input_context& context,
         });
         if (!found) complaint = found.error();
         if (complaint)
-            context.earlier.place->fail(complaint->code, complaint->what, complaint->error_code);
+            context.earlier.place->fail(complaint->code, complaint->message, complaint->error_code);
     }
     const auto input = root.find("input");
     // Behind what was said before nothing need be said.

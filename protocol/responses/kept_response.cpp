@@ -52,8 +52,8 @@ const json::value* field_of(const json::value& object, std::string_view key) {
     return object.is_object() ? object.get_object().if_contains(key) : nullptr;
 }
 
-failure unreadable(std::string_view what) {
-    return fail(errc::bad_value, "the record of a response " + std::string(what));
+failure unreadable(std::string_view fault) {
+    return fail(errc::bad_value, "the record of a response " + std::string(fault));
 }
 
 /// What parsing a text of JSON takes at most: a value takes so much beside its own bytes, and none
@@ -263,11 +263,11 @@ const json::value* item_finder::find(const kept_response& kept, const std::strin
 
 const json::value* item_finder::find_in(item_list& list, const kept_response& kept,
                                         const std::string& text, const std::string& id) {
-    if (list.of != kept.id) {
+    if (list.response_id != kept.id) {
         list.items.clear();
         list.whole = nullptr;
         list.charged.reset();
-        list.of = kept.id;
+        list.response_id = kept.id;
         if (budget_ != nullptr) {
             budget_->charge_steps(text.size() / parsed_bytes_a_step + 1);
             list.charged.emplace(*budget_, parsing_bytes(text));

@@ -86,7 +86,7 @@ class item_finder {
 
   private:
     struct item_list {
-        std::string of;  // the response's id
+        std::string response_id;  // the response's id
         boost::json::value whole{};
         std::map<std::string, const boost::json::value*> items{};
         std::optional<storage::charged_bytes> charged{};

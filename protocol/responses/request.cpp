@@ -155,9 +155,9 @@ void parse_include(const json_cursor& root, const response_limits& limits,
     auto list = root.find("include");
     const std::size_t count = list ? parse_count(*list, limits.tools_max) : 0;
     for (std::size_t i = 0; i < count; ++i) {
-        const std::string_view what = list->item(i).as_string();
-        if (what == "message.output_text.logprobs") has_scores = true;
-        if (what == "reasoning.encrypted_content") request.seals_reasoning = true;
+        const std::string_view extra = list->item(i).as_string();
+        if (extra == "message.output_text.logprobs") has_scores = true;
+        if (extra == "reasoning.encrypted_content") request.seals_reasoning = true;
     }
     std::int64_t likeliest = 0;
     if (auto field = root.find("top_logprobs"))

@@ -106,7 +106,7 @@ std::string response_stream::of_part(std::string_view type, json::object fields)
 }
 
 json::object response_stream::part_of(const item& one) const {
-    if (one.what == kind::reasoning) return {{"type", "reasoning_text"}, {"text", one.text}};
+    if (one.type == kind::reasoning) return {{"type", "reasoning_text"}, {"text", one.text}};
     return {{"type", "output_text"},
             {"text", one.text},
             {"annotations", json::array()},
@@ -116,7 +116,7 @@ json::object response_stream::part_of(const item& one) const {
 json::object response_stream::object_of(const item& one, std::string_view status) const {
     const bool has_begun = status != "in_progress";
     json::object object{{"id", one.id}};
-    switch (one.what) {
+    switch (one.type) {
         case kind::message:
             object["type"] = "message";
             object["role"] = "assistant";
@@ -138,11 +138,11 @@ json::object response_stream::object_of(const item& one, std::string_view status
             break;
         case kind::call:
         case kind::text_call:
-            object["type"] = one.what == kind::call ? "function_call" : "custom_tool_call";
+            object["type"] = one.type == kind::call ? "function_call" : "custom_tool_call";
             object["call_id"] = one.call_id;
             add_names(one, object);
-            object[one.what == kind::call ? "arguments" : "input"] =
-                one.what == kind::call ? one.text : input_of(one.text);
+            object[one.type == kind::call ? "arguments" : "input"] =
+                one.type == kind::call ? one.text : input_of(one.text);
             break;
     }
     object["status"] = status;
@@ -157,7 +157,7 @@ void response_stream::add_names(const item& call, json::object& object) const {
 
 std::string response_stream::open(item fresh) {
     std::string bytes = close("completed");
-    const bool has_part = fresh.what == kind::message || fresh.what == kind::reasoning;
+    const bool has_part = fresh.type == kind::message || fresh.type == kind::reasoning;
     open_ = std::move(fresh);
     bytes += send("response.output_item.added",
                   {{"output_index", output_.size()}, {"item", object_of(*open_, "in_progress")}});
@@ -166,8 +166,8 @@ std::string response_stream::open(item fresh) {
 }
 
 std::string response_stream::end_arguments() {
-    if (open_->what == kind::search_call) return {};
-    if (open_->what == kind::call) {
+    if (open_->type == kind::search_call) return {};
+    if (open_->type == kind::call) {
         json::object fields;
         add_names(*open_, fields);
         fields["arguments"] = open_->text;
@@ -194,8 +194,8 @@ std::string response_stream::add_compaction() {
 std::string response_stream::close(std::string_view status) {
     if (!open_) return {};
     std::string bytes;
-    if (open_->what == kind::message || open_->what == kind::reasoning) {
-        const bool is_text = open_->what == kind::message;
+    if (open_->type == kind::message || open_->type == kind::reasoning) {
+        const bool is_text = open_->type == kind::message;
         json::object said{{"text", open_->text}};
         if (is_text) said["logprobs"] = open_->scores;
         bytes = of_part(is_text ? "response.output_text.done" : "response.reasoning_text.done",
@@ -311,7 +311,7 @@ std::string response_stream::on_call_arguments(std::string_view json) {
     open_->text += json;
     // The input of a tool that takes a text is known when its JSON string has ended; a search has
     // its arguments as an object.
-    if (open_->what != kind::call) return {};
+    if (open_->type != kind::call) return {};
     return of_item("response.function_call_arguments.delta", {{"delta", json}});
 }
 

@@ -91,7 +91,7 @@ class response_stream final : public reply_stream {
     enum class state { fresh, open, ended };
     enum class kind { message, reasoning, call, text_call, search_call };
     struct item {
-        kind what;
+        kind type;
         std::string id;
         std::string text;  // of a call: its arguments, or the input of a tool that takes a text
         std::string name{}, call_id{};
@@ -110,7 +110,7 @@ class response_stream final : public reply_stream {
     /// Of a call: `name`, and `namespace` where its tool is in one.
     void add_names(const item& call, boost::json::object& object) const;
     boost::json::object part_of(const item& one) const;
-    bool is_open(kind what) const { return open_ && open_->what == what; }
+    bool is_open(kind type) const { return open_ && open_->type == type; }
     bool has_open_call() const {
         return is_open(kind::call) || is_open(kind::text_call) || is_open(kind::search_call);
     }

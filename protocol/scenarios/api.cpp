@@ -13,9 +13,9 @@ namespace json = boost::json;
 
 namespace {
 
-json::array phases_of(const scenario& of) {
+json::array phases_of(const scenario& scenario) {
     json::array out;
-    for (const phase& each : of.phases) {
+    for (const phase& each : scenario.phases) {
         json::array agents(each.agents.begin(), each.agents.end());
         out.push_back(json::object{{"name", each.name},
                                    {"label", each.label},
@@ -36,21 +36,21 @@ void add_result(json::object& to, const run_result& came) {
     to["payoff"] = came.worth ? json::value(*came.worth) : json::value();
 }
 
-json::object run_object(const run_state& of) {
+json::object run_object(const run_state& run) {
     json::array phases;
-    for (const run_state::phase_state& each : of.phases) {
+    for (const run_state::phase_state& each : run.phases) {
         const char* status = each.is_over ? "complete" : each.is_begun ? "begun" : "waiting";
         phases.push_back(json::object{{"phase", each.name},
                                       {"session_id", each.session_id},
                                       {"status", status},
                                       {"turns", each.turns}});
     }
-    const char* status = of.is_driven ? "running" : of.is_over ? "complete" : "stopped";
-    json::object out{{"run_id", of.id},
-                     {"scenario", of.scenario_id},
+    const char* status = run.is_driven ? "running" : run.is_over ? "complete" : "stopped";
+    json::object out{{"run_id", run.id},
+                     {"scenario", run.scenario_id},
                      {"status", status},
                      {"phases", std::move(phases)}};
-    if (of.came) add_result(out, *of.came);
+    if (run.came) add_result(out, *run.came);
     return out;
 }
 
@@ -83,24 +83,25 @@ std::string scenarios_body(std::span<const scenario> all) {
     return to_text(json::object{{"scenarios", std::move(out)}});
 }
 
-std::string run_start_event(std::string_view run_id, const scenario& of) {
-    return event_of("run_start",
-                    {{"run_id", run_id}, {"scenario", of.id}, {"phases", phases_of(of)}});
+std::string run_start_event(std::string_view run_id, const scenario& scenario) {
+    return event_of(
+        "run_start",
+        {{"run_id", run_id}, {"scenario", scenario.id}, {"phases", phases_of(scenario)}});
 }
 
-std::string phase_start_event(const phase& which, const coordination::session& made) {
+std::string phase_start_event(const phase& phase, const coordination::session& made) {
     json::array agents;
     for (const coordination::agent& each : made.agents)
         agents.push_back(json::object{{"agent_id", each.id}, {"display_name", each.name}});
-    return event_of("phase_start", {{"phase", which.name},
-                                    {"label", which.label},
+    return event_of("phase_start", {{"phase", phase.name},
+                                    {"label", phase.label},
                                     {"session_id", made.id},
                                     {"agents", std::move(agents)}});
 }
 
-std::string phase_complete_event(const phase& which, const coordination::session& over) {
+std::string phase_complete_event(const phase& phase, const coordination::session& over) {
     return event_of("phase_complete",
-                    {{"phase", which.name}, {"session_id", over.id}, {"turns", over.turn}});
+                    {{"phase", phase.name}, {"session_id", over.id}, {"turns", over.turn}});
 }
 
 std::string run_complete_event(std::string_view run_id, const run_result& came) {
@@ -113,6 +114,6 @@ std::string run_stopped_event(std::string_view run_id) {
     return event_of("run_stopped", {{"run_id", run_id}});
 }
 
-std::string run_body(const run_state& of) { return to_text(run_object(of)); }
+std::string run_body(const run_state& run) { return to_text(run_object(run)); }
 
 }  // namespace semantic::protocol::scenarios

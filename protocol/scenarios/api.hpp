@@ -28,9 +28,9 @@ std::string scenarios_body(std::span<const scenario> all);
 
 // Server-sent events around those of the turns and rounds of each phase: run_start, phase_start,
 // phase_complete, run_complete.
-std::string run_start_event(std::string_view run_id, const scenario& of);
-std::string phase_start_event(const phase& which, const coordination::session& made);
-std::string phase_complete_event(const phase& which, const coordination::session& over);
+std::string run_start_event(std::string_view run_id, const scenario& scenario);
+std::string phase_start_event(const phase& phase, const coordination::session& made);
+std::string phase_complete_event(const phase& phase, const coordination::session& over);
 std::string run_complete_event(std::string_view run_id, const run_result& came);
 /// In its place when the run was cancelled.
 std::string run_stopped_event(std::string_view run_id);
@@ -51,6 +51,6 @@ struct run_state {
     bool is_over = false;              // all phases are
     std::optional<run_result> came{};  // once they are, and it was read
 };
-std::string run_body(const run_state& of);
+std::string run_body(const run_state& run);
 
 }  // namespace semantic::protocol::scenarios

@@ -9,7 +9,7 @@
 namespace semantic::protocol::scenarios {
 
 struct choice_pattern::compiled {
-    explicit compiled(pcre2_code* of) : code(of) {}
+    explicit compiled(pcre2_code* pattern) : code(pattern) {}
     compiled(const compiled&) = delete;
     compiled& operator=(const compiled&) = delete;
     ~compiled() { pcre2_code_free(code); }

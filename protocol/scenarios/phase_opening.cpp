@@ -25,9 +25,9 @@ bool is_spoken(const coordination::line& each) {
 
 /// The latest lines that have a place in `characters_left`, which becomes what is left then. Empty
 /// when none has: then none has one later.
-std::string quote(const scenario& of, const reference& what, const session& said,
+std::string quote(const scenario& scenario, const reference& quoted, const session& said,
                   std::size_t& characters_left) {
-    const std::string self = agent_id_of(of, what.agent);
+    const std::string self = agent_id_of(scenario, quoted.agent);
     std::vector<std::string> lines;
     // Counted before it is copied: a template may quote a phase some thousand times.
     const auto take = [&](std::string_view name, std::string_view text, std::string_view end) {
@@ -47,9 +47,9 @@ std::string quote(const scenario& of, const reference& what, const session& said
     bool are_all = true;
     for (auto each = said.lines.rbegin(); each != said.lines.rend() && are_all; ++each) {
         if (!is_spoken(*each)) continue;
-        const coordination::agent& who = said.agents[static_cast<std::size_t>(each->sender)];
-        are_all =
-            take((who.id == self ? "You" : who.name) + ": ", each->text, lines.empty() ? "" : "\n");
+        const coordination::agent& speaker = said.agents[static_cast<std::size_t>(each->sender)];
+        are_all = take((speaker.id == self ? "You" : speaker.name) + ": ", each->text,
+                       lines.empty() ? "" : "\n");
     }
     characters_left += note;
     if (lines.empty()) return {};
@@ -59,8 +59,8 @@ std::string quote(const scenario& of, const reference& what, const session& said
     return out;
 }
 
-bool has(const phase& which, std::string_view key) {
-    return std::ranges::find(which.agents, key) != which.agents.end();
+bool has(const phase& phase, std::string_view key) {
+    return std::ranges::find(phase.agents, key) != phase.agents.end();
 }
 
 std::string found_choice(const outcome& end, const choice_pattern& pattern, std::string_view text,
@@ -88,27 +88,31 @@ std::string choice_of(const outcome& end, const choice_pattern& pattern, const s
     return choice;
 }
 
-void read_choices(const scenario& of, const phases_done& done, run_result& into) {
-    const auto pattern = choice_pattern::compile(of.end->pattern);
+void read_choices(const scenario& scenario, const phases_done& done, run_result& result) {
+    const auto pattern = choice_pattern::compile(scenario.end->pattern);
     if (!pattern) return;  // parse_scenario() takes none of these
     storage::work_budget budget({.steps = matching_steps_max});
-    for (const std::string& key : of.phases.back().agents) {
-        const scenario_agent& who = *of.find_agent(key);
-        if (who.role != "participant") continue;
+    for (const std::string& key : scenario.phases.back().agents) {
+        const scenario_agent& agent = *scenario.find_agent(key);
+        if (agent.role != "participant") continue;
         std::string choice;
-        for (auto phase = of.phases.rbegin(); phase != of.phases.rend() && choice.empty(); ++phase)
+        for (auto phase = scenario.phases.rbegin();
+             phase != scenario.phases.rend() && choice.empty(); ++phase)
             if (const auto said = done.find(phase->name); said != done.end())
-                choice = choice_of(*of.end, *pattern, said->second, agent_id_of(of, key), budget);
-        if (!choice.empty()) into.choices.emplace_back(who.name, std::move(choice));
+                choice = choice_of(*scenario.end, *pattern, said->second,
+                                   agent_id_of(scenario, key), budget);
+        if (!choice.empty()) result.choices.emplace_back(agent.name, std::move(choice));
     }
 }
 
 /// Labels are the choices in their order, or words of their own for them.
-std::optional<std::string> worth_of(const scenario& of, const run_result& so_far) {
-    if (!of.worth || so_far.choices.size() != 2) return std::nullopt;
+std::optional<std::string> worth_of(const scenario& scenario, const run_result& so_far) {
+    if (!scenario.worth || so_far.choices.size() != 2) return std::nullopt;
     const auto place = [&](const std::string& choice) -> std::optional<std::size_t> {
-        const bool are_named = of.end && of.end->choices.size() == of.worth->labels.size();
-        const std::vector<std::string>& names = are_named ? of.end->choices : of.worth->labels;
+        const bool are_named =
+            scenario.end && scenario.end->choices.size() == scenario.worth->labels.size();
+        const std::vector<std::string>& names =
+            are_named ? scenario.end->choices : scenario.worth->labels;
         const auto found = std::ranges::find(names, choice);
         if (found == names.end()) return std::nullopt;
         return static_cast<std::size_t>(found - names.begin());
@@ -116,16 +120,16 @@ std::optional<std::string> worth_of(const scenario& of, const run_result& so_far
     const auto row = place(so_far.choices[0].second);
     const auto column = place(so_far.choices[1].second);
     if (!row || !column) return std::nullopt;
-    return of.worth->matrix[*row][*column];
+    return scenario.worth->matrix[*row][*column];
 }
 
 }  // namespace
 
-std::string agent_id_of(const scenario& of, std::string_view key) {
-    return "scn_" + of.id + "_" + std::string(key);
+std::string agent_id_of(const scenario& scenario, std::string_view key) {
+    return "scn_" + scenario.id + "_" + std::string(key);
 }
 
-std::string quoted_for(const scenario& of, std::string_view text, const phases_done& done,
+std::string quoted_for(const scenario& scenario, std::string_view text, const phases_done& done,
                        const std::function<bool(const phase&)>& remembers) {
     const std::vector<reference> references = references_in(text);
     std::size_t left = coordination::prompt_characters_max;
@@ -138,14 +142,14 @@ std::string quoted_for(const scenario& of, std::string_view text, const phases_d
     for (const reference& each : references) {
         out += text.substr(from, each.begin - from);
         from = each.end;
-        const phase* quoted = of.find_phase(each.phase);
+        const phase* quoted = scenario.find_phase(each.phase);
         if (quoted != nullptr && remembers(*quoted)) continue;
         const auto said = done.find(each.phase);
         const bool has_lines =
             said != done.end() && std::ranges::any_of(said->second.lines, is_spoken);
         if (full.contains(each.phase)) continue;
         if (has_lines) {
-            const std::string lines = quote(of, each, said->second, left);
+            const std::string lines = quote(scenario, each, said->second, left);
             if (lines.empty()) full.insert(each.phase);
             out += lines;
         } else if (left >= nothing_said.size()) {
@@ -163,48 +167,49 @@ coordination::session spoken_of(const coordination::session& said) {
     return copy;
 }
 
-std::set<std::string> phases_quoted(const phase& which) {
+std::set<std::string> phases_quoted(const phase& phase) {
     std::set<std::string> names;
     const auto add = [&](std::string_view text) {
         for (const reference& each : references_in(text)) names.insert(each.phase);
     };
-    add(which.initial_template);
-    for (const auto& [key, text] : which.own_templates) add(text);
+    add(phase.initial_template);
+    for (const auto& [key, text] : phase.own_templates) add(text);
     return names;
 }
 
-coordination::opening opening_of(const scenario& of, const phase& which, std::string session_id,
-                                 std::string prefix, const phases_done& done) {
+coordination::opening opening_of(const scenario& scenario, const phase& opened,
+                                 std::string session_id, std::string prefix,
+                                 const phases_done& done) {
     coordination::opening out;
     session& made = out.made;
     made.id = std::move(session_id);
-    made.form = which.form;
-    made.format = which.format;
-    made.decides = which.decides;
-    made.max_turns = which.max_turns;
+    made.form = opened.form;
+    made.format = opened.format;
+    made.decides = opened.decides;
+    made.max_turns = opened.max_turns;
     made.prefix = std::move(prefix);
-    for (const std::string& key : which.agents) {
-        const scenario_agent& each = *of.find_agent(key);
+    for (const std::string& key : opened.agents) {
+        const scenario_agent& each = *scenario.find_agent(key);
         made.agents.push_back(
-            {agent_id_of(of, key), each.name, each.role, each.system_prompt, each.life});
+            {agent_id_of(scenario, key), each.name, each.role, each.system_prompt, each.life});
     }
     const auto quoted = [&](std::size_t reader, std::string_view text) {
-        const coordination::agent& who = made.agents[reader];
-        const std::string& key = which.agents[reader];
-        return quoted_for(of, text, done, [&](const phase& earlier) {
-            return coordination::outlives(made, who) && has(earlier, key);
+        const coordination::agent& agent = made.agents[reader];
+        const std::string& key = opened.agents[reader];
+        return quoted_for(scenario, text, done, [&](const phase& earlier) {
+            return coordination::outlives(made, agent) && has(earlier, key);
         });
     };
     // What is quoted depends on who reads it.
-    if (references_in(which.initial_template).empty()) {
-        out.initial_prompt = which.initial_prompt;
+    if (references_in(opened.initial_template).empty()) {
+        out.initial_prompt = opened.initial_prompt;
     } else {
-        for (std::size_t i = 0; i < which.agents.size(); ++i)
-            out.own_prompts.emplace_back(static_cast<int>(i), quoted(i, which.initial_template));
+        for (std::size_t i = 0; i < opened.agents.size(); ++i)
+            out.own_prompts.emplace_back(static_cast<int>(i), quoted(i, opened.initial_template));
     }
-    for (const auto& [key, text] : which.own_templates) {
+    for (const auto& [key, text] : opened.own_templates) {
         const auto reader =
-            static_cast<std::size_t>(std::ranges::find(which.agents, key) - which.agents.begin());
+            static_cast<std::size_t>(std::ranges::find(opened.agents, key) - opened.agents.begin());
         out.own_prompts.emplace_back(static_cast<int>(reader), quoted(reader, text));
     }
     std::erase_if(out.own_prompts, [](const auto& each) {
@@ -213,19 +218,19 @@ coordination::opening opening_of(const scenario& of, const phase& which, std::st
     return out;
 }
 
-run_result result_of(const scenario& of, const phases_done& done) {
+run_result result_of(const scenario& scenario, const phases_done& done) {
     run_result out;
-    const session& last = done.at(of.phases.back().name);
+    const session& last = done.at(scenario.phases.back().name);
     const auto spoken = std::find_if(last.lines.rbegin(), last.lines.rend(), is_spoken);
     if (spoken != last.lines.rend()) out.text = spoken->text;
-    if (!of.end) return out;
-    if (of.end->what == outcome::kind::parse_choice) {
-        read_choices(of, done, out);
-    } else if (of.end->what == outcome::kind::vote_tally) {
+    if (!scenario.end) return out;
+    if (scenario.end->method == outcome::kind::parse_choice) {
+        read_choices(scenario, done, out);
+    } else if (scenario.end->method == outcome::kind::vote_tally) {
         for (const coordination::question& each : last.questions)
             out.choices.emplace_back(each.text, each.winner);
     }
-    out.worth = worth_of(of, out);
+    out.worth = worth_of(scenario, out);
     return out;
 }
 

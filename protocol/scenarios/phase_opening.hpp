@@ -21,24 +21,25 @@ using phases_done = std::map<std::string, coordination::session>;
 /// A copy with what the agents said to all.
 coordination::session spoken_of(const coordination::session& said);
 /// The phases that opening_of() quotes.
-std::set<std::string> phases_quoted(const phase& which);
+std::set<std::string> phases_quoted(const phase& phase);
 
 /// scn_{scenario}_{key}
-std::string agent_id_of(const scenario& of, std::string_view key);
+std::string agent_id_of(const scenario& scenario, std::string_view key);
 
 /// `text` with its references as quotes: a line for each public message of the phase, as "Name:
 /// content", the referenced agent's own as "You: content"; "(no messages yet)" for a phase without.
 /// What `remembers(phase)` says the reader was part of, and so has in its memory, is quoted to it
 /// as nothing. The whole has at most coordination::prompt_characters_max characters: of what has no
 /// place there the earliest lines are left out, and the text says so.
-std::string quoted_for(const scenario& of, std::string_view text, const phases_done& done,
+std::string quoted_for(const scenario& scenario, std::string_view text, const phases_done& done,
                        const std::function<bool(const phase&)>& remembers);
 
 /// The session of a phase. `prefix`: of its permanent agents' memories; empty: nobody remembers
 /// anything from an earlier phase. `remembers(key)`: whether this agent has the memory of earlier
 /// phases.
-coordination::opening opening_of(const scenario& of, const phase& which, std::string session_id,
-                                 std::string prefix, const phases_done& done);
+coordination::opening opening_of(const scenario& scenario, const phase& opened,
+                                 std::string session_id, std::string prefix,
+                                 const phases_done& done);
 
 struct run_result {
     /// parse_choice: what each participant of the last phase chose last, in it or before it, by
@@ -48,6 +49,6 @@ struct run_result {
     std::optional<std::string> worth{};  // of the payoff's matrix, where two have chosen
 };
 /// What the phases came to. Requires: the last one is done.
-run_result result_of(const scenario& of, const phases_done& done);
+run_result result_of(const scenario& scenario, const phases_done& done);
 
 }  // namespace semantic::protocol::scenarios

@@ -40,7 +40,7 @@ std::string to_record(const kept_run& run) {
     return to_text(json::object{{"format", run_record_format},
                                 {"record", record_kind},
                                 {"id", run.id},
-                                {"yaml", run.what.source},
+                                {"yaml", run.scenario.source},
                                 {"request", run.request}});
 }
 
@@ -48,9 +48,9 @@ result<kept_run> kept_run_of(std::string_view record) {
     auto raw =
         read_object(record, json_limits{.bytes_max = anything, .values_max = anything}, read_run);
     if (!raw) return raw.error();
-    auto what = parse_scenario(raw->yaml);
-    if (!what) return what.error();
-    return kept_run{std::move(raw->id), std::move(*what), std::move(raw->request)};
+    auto scenario = parse_scenario(raw->yaml);
+    if (!scenario) return scenario.error();
+    return kept_run{std::move(raw->id), std::move(*scenario), std::move(raw->request)};
 }
 
 }  // namespace semantic::protocol::scenarios

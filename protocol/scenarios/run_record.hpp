@@ -15,7 +15,7 @@ inline constexpr int run_record_format = 1;
 
 struct kept_run {
     std::string id;
-    scenario what;
+    scenarios::scenario scenario;
     std::string request{};  // the body by which it was begun
 };
 

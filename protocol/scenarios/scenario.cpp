@@ -81,10 +81,10 @@ class place {
     place(YAML::Node node, std::string path, std::optional<failure>& fault, int line)
         : node_(std::move(node)), path_(std::move(path)), fault_(fault), line_(line) {}
 
-    void complain(errc code, const std::string& what) const {
+    void complain(errc code, const std::string& message) const {
         if (fault_) return;
         fault_ = fail(code, "line " + std::to_string(line_) + ": " +
-                                (path_.empty() ? what : path_ + ": " + what));
+                                (path_.empty() ? message : path_ + ": " + message));
     }
     bool ok() const { return !fault_; }
 
@@ -235,18 +235,18 @@ void check_template(const place& at, std::string_view text, const known_names& k
     }
 }
 
-void read_phase_agents(const place& at, const known_names& known, phase& into) {
+void read_phase_agents(const place& at, const known_names& known, phase& phase) {
     auto list = at.find("agents");
     if (!list) return at.complain(errc::missing_field, "agents is missing");
     for (const place& each : list->items(coordination::agents_max)) {
         const std::string key = each.text(30, true);
         if (!each.ok()) return;
         if (!known.agents.contains(key)) each.complain(errc::bad_value, "there is no agent " + key);
-        if (std::ranges::find(into.agents, key) != into.agents.end())
+        if (std::ranges::find(phase.agents, key) != phase.agents.end())
             each.complain(errc::bad_value, "agent " + key + " is there twice");
-        into.agents.push_back(key);
+        phase.agents.push_back(key);
     }
-    if (into.agents.empty())
+    if (phase.agents.empty())
         list->complain(errc::bad_value,
                        "must have 1 to " + std::to_string(coordination::agents_max) + " agents");
 }
@@ -285,13 +285,13 @@ phase read_phase(const place& at, known_names& known) {
 
 outcome read_outcome(const place& at) {
     outcome end;
-    end.what = at.word_at("type", outcome_names, outcome::kind::summary);
+    end.method = at.word_at("type", outcome_names, outcome::kind::summary);
     end.pattern = at.text_at("pattern", 500, false);
     end.choices = at.texts_at("choices", labels_max);
-    if (end.what != outcome::kind::parse_choice) return end;
+    if (end.method != outcome::kind::parse_choice) return end;
     if (end.pattern.empty()) at.complain(errc::missing_field, "parse_choice needs a pattern");
     if (auto ok = choice_pattern::compile(end.pattern); !ok)
-        at.complain(ok.error().code, ok.error().what);
+        at.complain(ok.error().code, ok.error().message);
     return end;
 }
 

@@ -44,7 +44,7 @@ struct phase {
 /// What is read out of a run when it is over.
 struct outcome {
     enum class kind { parse_choice, vote_tally, summary };
-    kind what = kind::summary;
+    kind method = kind::summary;
     std::string pattern{};               // parse_choice: an expression whose first group is it
     std::vector<std::string> choices{};  // empty: whatever the expression finds
 };

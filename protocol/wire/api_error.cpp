@@ -137,7 +137,7 @@ boost::json::value openai_code(const failure& f) {
 /// Clients match the vendors' words for a prompt that is too long, and read the numbers in them, to
 /// shorten the conversation and go on.
 std::string message_of(dialect d, const failure& f) {
-    if (!f.excess || d == dialect::native) return f.what;
+    if (!f.excess || d == dialect::native) return f.message;
     const std::string tokens = std::to_string(f.excess->tokens);
     const int context = f.excess->context_tokens;
     std::string message;

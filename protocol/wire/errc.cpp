@@ -51,7 +51,7 @@ const char* to_string(errc code) noexcept {
 }
 
 void throw_exception_from_error(const failure& f, const boost::source_location&) {
-    throw std::runtime_error(std::string(to_string(f.code)) + ": " + f.what);
+    throw std::runtime_error(std::string(to_string(f.code)) + ": " + f.message);
 }
 
 namespace {

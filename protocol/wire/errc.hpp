@@ -41,7 +41,8 @@ const char* to_string(errc code) noexcept;
 
 struct failure {
     errc code;
-    std::string what;  // one sentence for the client; begins with the JSON path where there is one
+    std::string
+        message;  // one sentence for the client; begins with the JSON path where there is one
     std::string path{};  // JSON path of the field at fault ("messages.3.content"), or empty
     /// Vendor's machine-readable code ("thread_unsupported_request"), or empty.
     std::string error_code{};
@@ -51,8 +52,8 @@ struct failure {
 };
 
 /// What a client is told where no more than a sentence is to be said, of a field at most.
-inline failure fail(errc code, std::string what, std::string path = {}) {
-    return {code, std::move(what), std::move(path)};
+inline failure fail(errc code, std::string message, std::string path = {}) {
+    return {code, std::move(message), std::move(path)};
 }
 
 template <class T>

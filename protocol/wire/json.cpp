@@ -202,9 +202,9 @@ const json::array no_items;
 
 void json_cursor::fail(errc code, std::string_view sentence, std::string_view error_code) const {
     if (!ok()) return;
-    std::string what = path_.empty() ? "the body" : path_;
-    what.append(": ").append(sentence);
-    *complaint_ = failure{code, std::move(what), path_, std::string(error_code)};
+    std::string message = path_.empty() ? "the body" : path_;
+    message.append(": ").append(sentence);
+    *complaint_ = failure{code, std::move(message), path_, std::string(error_code)};
 }
 
 void json_cursor::wrong_kind(std::string_view expected) const {

@@ -36,9 +36,9 @@ std::string short_duration(std::chrono::milliseconds time) {
     return text;
 }
 
-void add_fields(fields& to, dialect d, const char* what, const limit_left& limit,
+void add_fields(fields& to, dialect d, const char* unit, const limit_left& limit,
                 std::chrono::system_clock::time_point now) {
-    const std::string kind(what);
+    const std::string kind(unit);
     if (d == dialect::openai) {
         to.emplace_back("x-ratelimit-limit-" + kind, std::to_string(limit.limit));
         to.emplace_back("x-ratelimit-remaining-" + kind, std::to_string(limit.left));
@@ -59,29 +59,31 @@ boost::json::value limit_json(const std::optional<limit_left>& limit) {
         {"full_in_seconds", std::chrono::duration<double>(limit->full_in).count()}};
 }
 
-boost::json::object usage_json(const key_usage& of) {
+boost::json::object usage_json(const key_usage& usage) {
     boost::json::object refused;
     for (std::size_t i = 0; i < limit_kinds; ++i)
-        refused[to_string(static_cast<limit_kind>(i))] = of.refused[i];
+        refused[to_string(static_cast<limit_kind>(i))] = usage.refused[i];
     boost::json::value concurrent = nullptr;
-    if (of.concurrent_limit != 0) concurrent = boost::json::object{{"limit", of.concurrent_limit}};
-    return {{"object", "usage"},
-            {"name", of.name},
-            {"requests", of.requests},
-            {"refused", std::move(refused)},
-            {"running", of.running},
-            {"tokens", boost::json::object{{"computed", of.tokens_computed},
-                                           {"reused", of.tokens_reused},
-                                           {"output", of.tokens_output}}},
-            {"limits", boost::json::object{{"requests_per_minute", limit_json(of.limits.requests)},
-                                           {"tokens_per_minute", limit_json(of.limits.tokens)},
-                                           {"concurrent_requests", std::move(concurrent)}}}};
+    if (usage.concurrent_limit != 0)
+        concurrent = boost::json::object{{"limit", usage.concurrent_limit}};
+    return {
+        {"object", "usage"},
+        {"name", usage.name},
+        {"requests", usage.requests},
+        {"refused", std::move(refused)},
+        {"running", usage.running},
+        {"tokens", boost::json::object{{"computed", usage.tokens_computed},
+                                       {"reused", usage.tokens_reused},
+                                       {"output", usage.tokens_output}}},
+        {"limits", boost::json::object{{"requests_per_minute", limit_json(usage.limits.requests)},
+                                       {"tokens_per_minute", limit_json(usage.limits.tokens)},
+                                       {"concurrent_requests", std::move(concurrent)}}}};
 }
 
 }  // namespace
 
-const char* to_string(limit_kind which) noexcept {
-    switch (which) {
+const char* to_string(limit_kind kind) noexcept {
+    switch (kind) {
         case limit_kind::requests:
             return "requests";
         case limit_kind::tokens:
@@ -101,25 +103,25 @@ fields rate_limit_fields(dialect d, const rate_limits& limits,
 }
 
 failure refusal(const limit_reached& limit) {
-    std::string what = "this key may have " + std::to_string(limit.limit);
-    switch (limit.which) {
+    std::string message = "this key may have " + std::to_string(limit.limit);
+    switch (limit.kind) {
         case limit_kind::requests:
-            what += " requests a minute";
+            message += " requests a minute";
             break;
         case limit_kind::tokens:
-            what += " computed tokens a minute";
+            message += " computed tokens a minute";
             break;
         case limit_kind::concurrent:
-            what += " requests at once";
+            message += " requests at once";
             break;
     }
     failure refused = fail(errc::rate_limited,
-                           what + "; come back in " + std::to_string(limit.wait.count()) + " s");
+                           message + "; come back in " + std::to_string(limit.wait.count()) + " s");
     refused.retry_after = limit.wait;
     return refused;
 }
 
-std::string usage_body(const key_usage& of) { return to_text(usage_json(of)); }
+std::string usage_body(const key_usage& usage) { return to_text(usage_json(usage)); }
 
 std::string usage_list_body(const std::vector<key_usage>& all) {
     boost::json::array keys;

@@ -17,7 +17,7 @@ namespace semantic::protocol {
 
 enum class limit_kind { requests, tokens, concurrent };
 inline constexpr std::size_t limit_kinds = 3;
-const char* to_string(limit_kind which) noexcept;
+const char* to_string(limit_kind kind) noexcept;
 
 struct limit_left {
     std::uint64_t limit = 0;  // a minute
@@ -31,7 +31,7 @@ struct rate_limits {
 };
 
 struct limit_reached {
-    limit_kind which = limit_kind::requests;
+    limit_kind kind = limit_kind::requests;
     std::uint64_t limit = 0;
     std::chrono::seconds wait{};  // until the same request may be let in
 };
@@ -54,7 +54,7 @@ std::vector<std::pair<std::string, std::string>> rate_limit_fields(
     dialect d, const rate_limits& limits, std::chrono::system_clock::time_point now);
 /// 429 with the time to come back at.
 failure refusal(const limit_reached& limit);
-std::string usage_body(const key_usage& of);
+std::string usage_body(const key_usage& usage);
 std::string usage_list_body(const std::vector<key_usage>& all);
 
 }  // namespace semantic::protocol

@@ -163,7 +163,7 @@ struct config_option {
         aliases;          // environment names of the earlier system that mean the same
     bool secret = false;  // never printed
     /// Returns: empty, or why `text` is not a value.
-    std::string (*set)(config& into, std::string_view text) = nullptr;
+    std::string (*set)(config& settings, std::string_view text) = nullptr;
     std::string (*print)(const config& from) = nullptr;
 };
 

@@ -206,17 +206,17 @@ result<found_model> model_of_hub(const std::string& name, std::string_view asked
 
 /// What was looked for, where, and what there is instead.
 failure nowhere(const std::string& name, bool is_name, const model_places& places) {
-    std::string what = "model " + name + ": no such file or folder";
-    if (!is_name) return {errc::not_found, std::move(what)};
-    const auto place = [&what](const fs::path& folder, const std::vector<std::string>& models) {
+    std::string message = "model " + name + ": no such file or folder";
+    if (!is_name) return {errc::not_found, std::move(message)};
+    const auto place = [&message](const fs::path& folder, const std::vector<std::string>& models) {
         if (folder.empty()) return;
-        what += ", nor in " + folder.string();
-        what += models.empty() ? " (where no models are)"
-                               : " (where there are " + list_names(models) + ")";
+        message += ", nor in " + folder.string();
+        message += models.empty() ? " (where no models are)"
+                                  : " (where there are " + list_names(models) + ")";
     };
     if (name.find('/') == name.npos) place(places.own, names_of(own_models(places.own)));
     place(places.hub, hub_models(places.hub));
-    return {errc::not_found, std::move(what)};
+    return {errc::not_found, std::move(message)};
 }
 
 fs::path at_home(std::string_view named, const model_places& places) {

@@ -53,92 +53,92 @@ std::string parse_number(std::string_view text, long long least, long long most,
     return {};
 }
 
-std::string set_log_level(config& into, std::string_view text) {
+std::string set_log_level(config& settings, std::string_view text) {
     std::string name = lower(text);
     if (name == "critical") name = "error";
     for (log_level level :
          {log_level::debug, log_level::info, log_level::warning, log_level::error}) {
         if (name != to_string(level)) continue;
-        into.log_from = level;
+        settings.log_from = level;
         return {};
     }
     return "must be debug, info, warning or error";
 }
 
-std::string set_kernels(config& into, std::string_view text) {
+std::string set_kernels(config& settings, std::string_view text) {
     for (std::string_view name : {"auto", "avx512", "avxvnni", "avx2", "portable", "scalar"}) {
         if (text != name) continue;
-        into.kernels = text;
+        settings.kernels = text;
         return {};
     }
     return "must be auto, avx512, avxvnni, avx2, portable or scalar";
 }
 
-std::string set_weights(config& into, std::string_view text) {
+std::string set_weights(config& settings, std::string_view text) {
     for (std::string_view name : {"native", "q8", "q4"}) {
         if (text != name) continue;
-        into.weights = text;
+        settings.weights = text;
         return {};
     }
     return "must be native, q8 or q4";
 }
 
-std::string set_chat_template(config& into, std::string_view text) {
+std::string set_chat_template(config& settings, std::string_view text) {
     if (text != "auto" && text != engine::own_template_family && !engine::chat_template::make(text))
         return "must be auto or one of: " + engine::chat_template::families();
-    into.chat_template = text;
+    settings.chat_template = text;
     return {};
 }
 
-std::string set_tokenizer_pre(config& into, std::string_view text) {
+std::string set_tokenizer_pre(config& settings, std::string_view text) {
     if (text != "auto" && !engine::tokenizer::is_gguf_pre(text))
         return "must be auto or one of: " + engine::tokenizer::gguf_pres();
-    into.tokenizer_pre = text;
+    settings.tokenizer_pre = text;
     return {};
 }
 
-std::string set_kv_bits(config& into, std::string_view text) {
+std::string set_kv_bits(config& settings, std::string_view text) {
     std::string name = lower(text);
     if (name == "none" || name == "null" || name == "0") {
         name = "16";  // how the earlier system spelled "not quantised"
     } else if (name != "auto" && name != "4" && name != "8" && name != "16") {
         return "must be auto, 4, 8 or 16";
     }
-    into.kv_bits = name;
+    settings.kv_bits = name;
     return {};
 }
 
-std::string set_kv_recipe(config& into, std::string_view text) {
+std::string set_kv_recipe(config& settings, std::string_view text) {
     if (text == "auto") {
-        into.kv_recipe = text;
+        settings.kv_recipe = text;
         return {};
     }
     const auto recipe = storage::find_kv_recipe(text);
     if (!recipe) return "must be auto or one of: " + storage::kv_recipe_names();
-    into.kv_recipe = storage::name_of(*recipe);
+    settings.kv_recipe = storage::name_of(*recipe);
     return {};
 }
 
 // The earlier system took 16 to 256; the kernels here are made for groups of 64.
-std::string set_object_store(config& into, std::string_view text) {
+std::string set_object_store(config& settings, std::string_view text) {
     if (!text.empty())
         if (const auto url = storage::parse_object_url(text); !url) return url.error().what;
-    into.object_store = text;
+    settings.object_store = text;
     return {};
 }
 
-std::string set_redis(config& into, std::string_view text) {
+std::string set_redis(config& settings, std::string_view text) {
     std::string why;
     if (!text.empty() && !storage::parse_redis_url(text, why)) return why;
-    into.redis = text;
+    settings.redis = text;
     return {};
 }
 
-std::string set_node_url(config& into, std::string_view text) {
+std::string set_node_url(config& settings, std::string_view text) {
     while (text.ends_with('/')) text.remove_suffix(1);
     if (!text.empty() && !storage::is_node_url(text))
         return "must be http://HOST[:PORT] or https://HOST[:PORT], and a path where there is one";
-    into.node_url = text;
+    settings.node_url = text;
     return {};
 }
 
@@ -148,33 +148,33 @@ std::string set_weights_access(config& settings, std::string_view text) {
     return {};
 }
 
-std::string set_held_elsewhere(config& into, std::string_view text) {
+std::string set_held_elsewhere(config& settings, std::string_view text) {
     if (text != "refuse" && text != "redirect" && text != "serve")
         return "must be refuse, redirect or serve";
-    into.held_elsewhere = text;
+    settings.held_elsewhere = text;
     return {};
 }
 
-std::string set_kv_group_size(config& into, std::string_view text) {
+std::string set_kv_group_size(config& settings, std::string_view text) {
     if (text != "64") return "must be 64, the only group size there is";
-    into.kv_group_size = 64;
+    settings.kv_group_size = 64;
     return {};
 }
 
-std::string set_block_tokens(config& into, std::string_view text) {
+std::string set_block_tokens(config& settings, std::string_view text) {
     long long value = 0;
     std::string why = parse_number(text, 16, 4096, value);
     if (!why.empty()) return why;
     if (value % 16 != 0) return "must be a multiple of 16";
-    into.block_tokens = static_cast<int>(value);
+    settings.block_tokens = static_cast<int>(value);
     return {};
 }
 
-std::string set_api_keys(config& into, std::string_view text) {
+std::string set_api_keys(config& settings, std::string_view text) {
     std::vector<std::string> keys = items_of(text);
     for (const std::string& key : keys)
         if (key.empty()) return "has an empty key in its comma list";
-    into.api_keys = std::move(keys);
+    settings.api_keys = std::move(keys);
     return {};
 }
 
@@ -201,27 +201,27 @@ std::string read_key_file(const std::string& path, std::vector<tenant_key>& keys
     return {};
 }
 
-std::string set_api_key_file(config& into, std::string_view text) {
-    into.api_key_file = text;
+std::string set_api_key_file(config& settings, std::string_view text) {
+    settings.api_key_file = text;
     std::vector<tenant_key> keys;
-    std::string why = text.empty() ? std::string() : read_key_file(into.api_key_file, keys);
-    if (why.empty()) into.file_keys = live_keys(std::move(keys));
+    std::string why = text.empty() ? std::string() : read_key_file(settings.api_key_file, keys);
+    if (why.empty()) settings.file_keys = live_keys(std::move(keys));
     return why;
 }
 
-std::string set_log_format(config& into, std::string_view text) {
+std::string set_log_format(config& settings, std::string_view text) {
     if (text != "text" && text != "json") return "must be text or json";
-    into.log_as = text == "json" ? log_format::json : log_format::text;
+    settings.log_as = text == "json" ? log_format::json : log_format::text;
     return {};
 }
 
-std::string set_metrics_readers(config& into, std::string_view text) {
+std::string set_metrics_readers(config& settings, std::string_view text) {
     if (text == "local")
-        into.metrics_for = metrics_readers::local;
+        settings.metrics_for = metrics_readers::local;
     else if (text == "admin")
-        into.metrics_for = metrics_readers::admin;
+        settings.metrics_for = metrics_readers::admin;
     else if (text == "all")
-        into.metrics_for = metrics_readers::all;
+        settings.metrics_for = metrics_readers::all;
     else
         return "must be local, admin or all";
     return {};
@@ -237,7 +237,7 @@ std::string print_api_keys(const config& from) {
     return from.api_keys.empty() ? std::string() : count + " set";
 }
 
-std::string set_cors_origins(config& into, std::string_view text) {
+std::string set_cors_origins(config& settings, std::string_view text) {
     constexpr const char* wanted =
         "must be none, *, or a comma list of loopback and origins such as https://a.example";
     std::vector<std::string> origins = items_of(text);
@@ -247,7 +247,7 @@ std::string set_cors_origins(config& into, std::string_view text) {
         if (one != "loopback" && !is_origin(one) && !(is_alone && (one == "*" || one == "none")))
             return wanted;
     if (origins.front() == "none") origins.clear();
-    into.cors_origins = std::move(origins);
+    settings.cors_origins = std::move(origins);
     return {};
 }
 
@@ -258,9 +258,9 @@ std::string print_cors_origins(const config& from) {
     return list.empty() ? "none" : list;
 }
 
-std::string set_admin_key(config& into, std::string_view text) {
+std::string set_admin_key(config& settings, std::string_view text) {
     if (text.find_first_of(" \t\r\n") != std::string_view::npos) return "has white space in it";
-    into.admin_key = text;
+    settings.admin_key = text;
     return {};
 }
 

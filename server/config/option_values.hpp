@@ -14,38 +14,38 @@ namespace semantic::server::option_values {
 std::string lower(std::string_view text);
 std::string parse_number(std::string_view text, long long least, long long most, long long& value);
 
-std::string set_log_level(config& into, std::string_view text);
-std::string set_log_format(config& into, std::string_view text);
-std::string set_metrics_readers(config& into, std::string_view text);
+std::string set_log_level(config& settings, std::string_view text);
+std::string set_log_format(config& settings, std::string_view text);
+std::string set_metrics_readers(config& settings, std::string_view text);
 std::string print_metrics_readers(const config& from);
 /// Reads a key file anew. Blocks. Returns: what is wrong with it; `keys` is then as it was.
 std::string read_key_file(const std::string& path, std::vector<tenant_key>& keys);
-std::string set_kernels(config& into, std::string_view text);
-std::string set_weights(config& into, std::string_view text);
-std::string set_chat_template(config& into, std::string_view text);
-std::string set_tokenizer_pre(config& into, std::string_view text);
-std::string set_kv_bits(config& into, std::string_view text);
-std::string set_kv_recipe(config& into, std::string_view text);
-std::string set_kv_group_size(config& into, std::string_view text);
-std::string set_block_tokens(config& into, std::string_view text);
-std::string set_object_store(config& into, std::string_view text);
-std::string set_redis(config& into, std::string_view text);
-std::string set_node_url(config& into, std::string_view text);
+std::string set_kernels(config& settings, std::string_view text);
+std::string set_weights(config& settings, std::string_view text);
+std::string set_chat_template(config& settings, std::string_view text);
+std::string set_tokenizer_pre(config& settings, std::string_view text);
+std::string set_kv_bits(config& settings, std::string_view text);
+std::string set_kv_recipe(config& settings, std::string_view text);
+std::string set_kv_group_size(config& settings, std::string_view text);
+std::string set_block_tokens(config& settings, std::string_view text);
+std::string set_object_store(config& settings, std::string_view text);
+std::string set_redis(config& settings, std::string_view text);
+std::string set_node_url(config& settings, std::string_view text);
 std::string set_weights_access(config& settings, std::string_view text);
-std::string set_held_elsewhere(config& into, std::string_view text);
-std::string set_api_keys(config& into, std::string_view text);
-std::string set_api_key_file(config& into, std::string_view text);
+std::string set_held_elsewhere(config& settings, std::string_view text);
+std::string set_api_keys(config& settings, std::string_view text);
+std::string set_api_key_file(config& settings, std::string_view text);
 std::string print_api_keys(const config& from);
-std::string set_cors_origins(config& into, std::string_view text);
+std::string set_cors_origins(config& settings, std::string_view text);
 std::string print_cors_origins(const config& from);
-std::string set_admin_key(config& into, std::string_view text);
+std::string set_admin_key(config& settings, std::string_view text);
 
 template <auto Member, long long Least, long long Most>
-std::string set_number(config& into, std::string_view text) {
+std::string set_number(config& settings, std::string_view text) {
     long long value = 0;
     std::string why = parse_number(text, Least, Most, value);
     if (why.empty())
-        into.*Member = static_cast<std::remove_reference_t<decltype(into.*Member)>>(value);
+        settings.*Member = static_cast<std::remove_reference_t<decltype(settings.*Member)>>(value);
     return why;
 }
 
@@ -55,10 +55,10 @@ std::string print_number(const config& from) {
 }
 
 template <auto Member, long long Least, long long Most>
-std::string set_duration(config& into, std::string_view text) {
+std::string set_duration(config& settings, std::string_view text) {
     long long value = 0;
     std::string why = parse_number(text, Least, Most, value);
-    if (why.empty()) into.*Member = std::remove_reference_t<decltype(into.*Member)>(value);
+    if (why.empty()) settings.*Member = std::remove_reference_t<decltype(settings.*Member)>(value);
     return why;
 }
 
@@ -68,9 +68,9 @@ std::string print_duration(const config& from) {
 }
 
 template <auto Member>
-std::string set_text(config& into, std::string_view text) {
+std::string set_text(config& settings, std::string_view text) {
     if (text.empty()) return "must not be empty";
-    into.*Member = std::string(text);
+    settings.*Member = std::string(text);
     return {};
 }
 
@@ -81,18 +81,18 @@ std::string print_text(const config& from) {
 
 /// Empty is a value too: the default.
 template <auto Member>
-std::string set_any_text(config& into, std::string_view text) {
-    into.*Member = std::string(text);
+std::string set_any_text(config& settings, std::string_view text) {
+    settings.*Member = std::string(text);
     return {};
 }
 
 template <auto Member>
-std::string set_switch(config& into, std::string_view text) {
+std::string set_switch(config& settings, std::string_view text) {
     std::string name = lower(text);
-    bool on = name == "on" || name == "true" || name == "yes" || name == "1";
-    bool off = name == "off" || name == "false" || name == "no" || name == "0";
-    if (!on && !off) return "must be on or off";
-    into.*Member = on;
+    bool is_on = name == "on" || name == "true" || name == "yes" || name == "1";
+    bool is_off = name == "off" || name == "false" || name == "no" || name == "0";
+    if (!is_on && !is_off) return "must be on or off";
+    settings.*Member = is_on;
     return {};
 }
 

@@ -27,31 +27,33 @@ client_streams::client_streams(client_link& client)
     });
 }
 
-std::shared_ptr<token_stream> client_streams::make(const session_client& of) {
-    auto stream = std::make_shared<token_stream>(client_.executor(), of.with.waking, of.account);
+std::shared_ptr<token_stream> client_streams::make(const session_client& client) {
+    auto stream =
+        std::make_shared<token_stream>(client_.executor(), client.server.waking, client.account);
     if (client_.is_gone()) stream->interrupt();
     std::erase_if(*made_, [](const auto& each) { return each.expired(); });
     made_->push_back(stream);
     return stream;
 }
 
-agent_answer::agent_answer(const session_client& of, client_streams& streams,
+agent_answer::agent_answer(const session_client& client, client_streams& streams,
                            engine::generation_request wanted)
-    : of_(of),
-      time_(wanted.deadline.value(), of.with.limits.engine_lateness),
+    : client_(client),
+      time_(wanted.deadline.value(), client.server.limits.engine_lateness),
       parser_(engine::make_output_parser(
-          of.engine->info().answers, engine::offered_tools(std::vector<engine::tool_definition>()),
+          client.engine->info().answers,
+          engine::offered_tools(std::vector<engine::tool_definition>()),
           {.thinks = wanted.thinking.enabled.value_or(true), .shows_progress = false})),
-      events_(streams.make(of)),
+      events_(streams.make(client)),
       end_(std::make_shared<told_of_end>(events_)),
-      generation_(of.engine, std::move(wanted), end_) {}
+      generation_(client.engine, std::move(wanted), end_) {}
 
 net::awaitable<protocol::result<heard_answer>> agent_answer::hear(text_listener listener) {
     auto last_sign = clock::now();
     while (!ended_ && !failure_) {
-        const auto until = std::min(last_sign + of_.link.ping_every(), time_.until());
+        const auto until = std::min(last_sign + client_.link.ping_every(), time_.until());
         auto batch = co_await events_->next(until);
-        if (of_.link.is_gone()) co_return fail(errc::cancelled, "the client left");
+        if (client_.link.is_gone()) co_return fail(errc::cancelled, "the client left");
         for (const engine::generation_event& event : batch) take(event);
         if (batch.empty() && clock::now() >= time_.until())
             co_return fail(errc::timeout, "the answer took longer than the server allows");
@@ -90,7 +92,7 @@ void agent_answer::take(const engine::generation_event& event) {
     } else if (const auto* failed = std::get_if<engine::failed>(&event)) {
         generation_.ended();
         failure_ = protocol::from_engine(*failed);
-        log_event(log_level::info, of_.request_id, "refused: " + failed->what);
+        log_event(log_level::info, client_.request_id, "refused: " + failed->what);
     }
 }
 

@@ -29,7 +29,7 @@ namespace semantic::server {
 
 /// Who asks the agents of a session. All that is referred to outlives what is made of it.
 struct session_client {
-    const services& with;
+    const services& server;
     client_link& link;
     storage::tenant_id tenant;
     std::string request_id;                  // for the log
@@ -43,7 +43,7 @@ class client_streams {
   public:
     /// `client` outlives everything that is made here.
     explicit client_streams(client_link& client);
-    std::shared_ptr<token_stream> make(const session_client& of);
+    std::shared_ptr<token_stream> make(const session_client& client);
 
   private:
     client_link& client_;
@@ -82,7 +82,7 @@ using text_listener = std::function<net::awaitable<bool>(std::string)>;
 class agent_answer {
   public:
     /// Requires: `wanted` has an agent and a deadline.
-    agent_answer(const session_client& of, client_streams& streams,
+    agent_answer(const session_client& client, client_streams& streams,
                  engine::generation_request wanted);
     /// `listener` may be empty. Errors: what the engine refuses, cancelled, timeout.
     net::awaitable<protocol::result<heard_answer>> hear(text_listener listener);
@@ -92,7 +92,7 @@ class agent_answer {
     void take(const engine::generation_event& event);
     void feed(const std::vector<engine::answer_piece>& pieces);
 
-    const session_client& of_;
+    const session_client& client_;
     answer_clock time_;
     std::unique_ptr<engine::output_parser> parser_;
     std::shared_ptr<token_stream> events_;

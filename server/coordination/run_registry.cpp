@@ -11,7 +11,7 @@ protocol::failure no_run(const std::string& id) {
 }
 
 std::size_t bytes_of(const protocol::scenarios::kept_run& run) {
-    return run_own_bytes + copies_of_scenario * run.what.source.size() + run.request.size();
+    return run_own_bytes + copies_of_scenario * run.scenario.source.size() + run.request.size();
 }
 
 protocol::failure is_busy(const std::string& id) {
@@ -29,8 +29,8 @@ protocol::result<run_registry::known_run> run_registry::add(const storage::tenan
 protocol::result<run_registry::known_run> run_registry::add_locked(const storage::tenant_id& tenant,
                                                                    kept_run made,
                                                                    std::size_t bytes_max) {
-    key which(tenant, made.id);
-    if (runs_.contains(which)) return fail(errc::conflict, "Run " + made.id + " is there");
+    key run_key(tenant, made.id);
+    if (runs_.contains(run_key)) return fail(errc::conflict, "Run " + made.id + " is there");
     held& all = held_[tenant];
     const std::size_t bytes = bytes_of(made);
     if (all.runs >= runs_max)
@@ -42,7 +42,7 @@ protocol::result<run_registry::known_run> run_registry::add_locked(const storage
     ++all.runs;
     all.bytes += bytes;
     auto known = std::make_shared<const kept_run>(std::move(made));
-    runs_.emplace(std::move(which), live{known});
+    runs_.emplace(std::move(run_key), live{known});
     return known;
 }
 
@@ -62,7 +62,7 @@ protocol::result<run_registry::known_run> run_registry::find(const storage::tena
     std::lock_guard lock(mutex_);
     const auto found = runs_.find(key(tenant, id));
     if (found == runs_.end()) return no_run(id);
-    return found->second.what;
+    return found->second.run;
 }
 
 bool run_registry::is_driven(const storage::tenant_id& tenant, const std::string& id) const {
@@ -76,7 +76,7 @@ std::vector<run_registry::known_run> run_registry::all(const storage::tenant_id&
     std::vector<known_run> found;
     for (auto each = runs_.lower_bound(key(tenant, "")); each != runs_.end(); ++each) {
         if (each->first.first != tenant) break;
-        found.push_back(each->second.what);
+        found.push_back(each->second.run);
     }
     return found;
 }
@@ -91,9 +91,9 @@ protocol::result<run_registry::driven> run_registry::begin(const storage::tenant
     return driven(*this, found->first, found->second.stop);
 }
 
-void run_registry::end(const key& which) {
+void run_registry::end(const key& run_key) {
     std::lock_guard lock(mutex_);
-    if (const auto found = runs_.find(which); found != runs_.end()) found->second.stop = nullptr;
+    if (const auto found = runs_.find(run_key); found != runs_.end()) found->second.stop = nullptr;
 }
 
 protocol::result<void> run_registry::stop(const storage::tenant_id& tenant, const std::string& id) {
@@ -106,11 +106,11 @@ protocol::result<void> run_registry::stop(const storage::tenant_id& tenant, cons
 
 void run_registry::remove(driven taken) {
     std::lock_guard lock(mutex_);
-    taken.of_ = nullptr;
+    taken.registry_ = nullptr;
     const auto found = runs_.find(taken.key_);
     held& all = held_[taken.key_.first];
     --all.runs;
-    all.bytes -= bytes_of(*found->second.what);
+    all.bytes -= bytes_of(*found->second.run);
     runs_.erase(found);
 }
 

@@ -39,21 +39,21 @@ class run_registry {
     class driven {
       public:
         driven(driven&& other) noexcept
-            : of_(std::exchange(other.of_, nullptr)),
+            : registry_(std::exchange(other.registry_, nullptr)),
               key_(std::move(other.key_)),
               stop_(std::move(other.stop_)) {}
         driven& operator=(driven&&) = delete;
         ~driven() {
-            if (of_ != nullptr) of_->end(key_);
+            if (registry_ != nullptr) registry_->end(key_);
         }
         bool is_stopped() const { return stop_->load(); }
 
       private:
         friend class run_registry;
         using key = std::pair<storage::tenant_id, std::string>;
-        driven(run_registry& of, key which, std::shared_ptr<std::atomic<bool>> stop)
-            : of_(&of), key_(std::move(which)), stop_(std::move(stop)) {}
-        run_registry* of_;
+        driven(run_registry& registry, key run_key, std::shared_ptr<std::atomic<bool>> stop)
+            : registry_(&registry), key_(std::move(run_key)), stop_(std::move(stop)) {}
+        run_registry* registry_;
         key key_;
         std::shared_ptr<std::atomic<bool>> stop_;
     };
@@ -88,7 +88,7 @@ class run_registry {
   private:
     using key = std::pair<storage::tenant_id, std::string>;
     struct live {
-        known_run what;
+        known_run run;
         std::shared_ptr<std::atomic<bool>> stop{};  // null: nobody drives it
         std::shared_ptr<const known_result> came{};
     };
@@ -100,7 +100,7 @@ class run_registry {
     /// `bytes_max`: of the tenant's runs together.
     protocol::result<known_run> add_locked(const storage::tenant_id& tenant, kept_run made,
                                            std::size_t bytes_max);
-    void end(const key& which);
+    void end(const key& run_key);
 
     mutable std::mutex mutex_;
     std::map<key, live> runs_;                 // guarded by mutex_

@@ -36,7 +36,7 @@ std::vector<scenarios::scenario> shipped_scenarios() {
             if (made)
                 found.push_back(std::move(*made));
             else
-                log_event(log_level::warning, each.path().string() + ": " + made.error().what);
+                log_event(log_level::warning, each.path().string() + ": " + made.error().message);
         }
         if (!found.empty()) break;
     }
@@ -51,26 +51,26 @@ std::string phase_session_id(std::string_view run_id, std::string_view phase) {
 
 namespace {
 
-bool is_over(const coordination::session& now, const scenarios::phase& which) {
-    return !now.is_active() || now.round >= which.rounds;
+bool is_over(const coordination::session& now, const scenarios::phase& phase) {
+    return !now.is_active() || now.round >= phase.rounds;
 }
 
 /// Without its lines.
-std::optional<coordination::session> session_now(const services& with,
+std::optional<coordination::session> session_now(const services& server,
                                                  const storage::tenant_id& tenant,
                                                  const std::string& id) {
-    auto now = with.sessions.look(tenant, id, coordination::without_lines);
+    auto now = server.sessions.look(tenant, id, coordination::without_lines);
     if (!now) return std::nullopt;
     return std::move(*now);
 }
 
 /// What was said in these phases, as far as it is there.
-scenarios::phases_done spoken_in(const services& with, const storage::tenant_id& tenant,
+scenarios::phases_done spoken_in(const services& server, const storage::tenant_id& tenant,
                                  const std::string& run_id, const std::set<std::string>& phases) {
     scenarios::phases_done done;
     for (const std::string& each : phases) {
         auto said =
-            with.sessions.look(tenant, phase_session_id(run_id, each), scenarios::spoken_of);
+            server.sessions.look(tenant, phase_session_id(run_id, each), scenarios::spoken_of);
         if (said) done.insert_or_assign(each, std::move(*said));
     }
     return done;
@@ -83,10 +83,10 @@ struct looked_run {
     bool is_over = true;
 };
 
-looked_run look_at(const services& with, const storage::tenant_id& tenant,
+looked_run look_at(const services& server, const storage::tenant_id& tenant,
                    const scenarios::kept_run& run) {
-    looked_run found{{run.id, run.what.id, with.runs.is_driven(tenant, run.id)}};
-    for (const scenarios::phase& each : run.what.phases) {
+    looked_run found{{run.id, run.scenario.id, server.runs.is_driven(tenant, run.id)}};
+    for (const scenarios::phase& each : run.scenario.phases) {
         scenarios::run_state::phase_state phase{each.name, phase_session_id(run.id, each.name)};
         std::size_t lines = 0;
         const auto look = [&](const coordination::session& now) {
@@ -96,7 +96,7 @@ looked_run look_at(const services& with, const storage::tenant_id& tenant,
             lines = now.lines.size();
             return true;
         };
-        (void)with.sessions.look(tenant, phase.session_id, look);
+        (void)server.sessions.look(tenant, phase.session_id, look);
         found.lines.push_back(lines);
         found.is_over = found.is_over && phase.is_over;
         found.state.phases.push_back(std::move(phase));
@@ -104,70 +104,70 @@ looked_run look_at(const services& with, const storage::tenant_id& tenant,
     return found;
 }
 
-std::shared_ptr<const run_registry::known_result> known_result_of(const services& with,
+std::shared_ptr<const run_registry::known_result> known_result_of(const services& server,
                                                                   const storage::tenant_id& tenant,
                                                                   const looked_run& found) {
     if (!found.is_over) return nullptr;
-    auto came = with.runs.result(tenant, found.state.id);
+    auto came = server.runs.result(tenant, found.state.id);
     return came != nullptr && came->lines == found.lines ? came : nullptr;
 }
 
 /// Blocks. Nothing when a session was deleted meanwhile.
-std::optional<scenarios::run_result> read_result(const services& with,
+std::optional<scenarios::run_result> read_result(const services& server,
                                                  const storage::tenant_id& tenant,
                                                  const scenarios::kept_run& run) {
     std::set<std::string> phases;
-    for (const scenarios::phase& each : run.what.phases) phases.insert(each.name);
-    const auto done = spoken_in(with, tenant, run.id, phases);
+    for (const scenarios::phase& each : run.scenario.phases) phases.insert(each.name);
+    const auto done = spoken_in(server, tenant, run.id, phases);
     if (done.size() < phases.size()) return std::nullopt;
-    return scenarios::result_of(run.what, done);
+    return scenarios::result_of(run.scenario, done);
 }
 
 }  // namespace
 
-scenarios::run_state known_state_of(const services& with, const storage::tenant_id& tenant,
+scenarios::run_state known_state_of(const services& server, const storage::tenant_id& tenant,
                                     const scenarios::kept_run& run) {
-    looked_run found = look_at(with, tenant, run);
+    looked_run found = look_at(server, tenant, run);
     found.state.is_over = found.is_over;
-    if (const auto came = known_result_of(with, tenant, found)) found.state.came = came->came;
+    if (const auto came = known_result_of(server, tenant, found)) found.state.came = came->came;
     return std::move(found.state);
 }
 
-scenarios::run_state state_of(const services& with, const storage::tenant_id& tenant,
+scenarios::run_state state_of(const services& server, const storage::tenant_id& tenant,
                               const scenarios::kept_run& run) {
-    looked_run found = look_at(with, tenant, run);
+    looked_run found = look_at(server, tenant, run);
     found.state.is_over = found.is_over;
     if (!found.is_over) return std::move(found.state);
-    auto came = known_result_of(with, tenant, found);
+    auto came = known_result_of(server, tenant, found);
     if (came == nullptr)
-        if (auto read = read_result(with, tenant, run)) {
+        if (auto read = read_result(server, tenant, run)) {
             came = std::make_shared<const run_registry::known_result>(
                 run_registry::known_result{found.lines, std::move(*read)});
-            with.runs.keep_result(tenant, run.id, came);
+            server.runs.keep_result(tenant, run.id, came);
         }
     if (came != nullptr) found.state.came = came->came;
     return std::move(found.state);
 }
 
-scenario_run::scenario_run(const session_client& of, run_registry::known_run what,
+scenario_run::scenario_run(const session_client& client, run_registry::known_run run,
                            const scenarios::run_request& wanted, coordination::answer_wish how,
                            event_sender send)
-    : of_(of),
-      what_(std::move(what)),
+    : client_(client),
+      run_(std::move(run)),
       how_(std::move(how)),
       send_(std::move(send)),
       rereads_(wanted.rereads) {
-    if (wanted.is_persistent) prefix_ = wanted.prefix.empty() ? what_->id : wanted.prefix;
+    if (wanted.is_persistent) prefix_ = wanted.prefix.empty() ? run_->id : wanted.prefix;
 }
 
-std::optional<coordination::session> scenario_run::session_of(const scenarios::phase& which) const {
-    return session_now(of_.with, of_.tenant, phase_session_id(what_->id, which.name));
+std::optional<coordination::session> scenario_run::session_of(const scenarios::phase& phase) const {
+    return session_now(client_.server, client_.tenant, phase_session_id(run_->id, phase.name));
 }
 
 net::awaitable<protocol::result<std::string>> scenario_run::run() {
-    if (!co_await send_(scenarios::run_start_event(what_->id, what_->what)))
+    if (!co_await send_(scenarios::run_start_event(run_->id, run_->scenario)))
         co_return fail(errc::cancelled, "the client left");
-    const std::vector<scenarios::phase>& phases = what_->what.phases;
+    const std::vector<scenarios::phase>& phases = run_->scenario.phases;
     for (std::size_t i = 0; i < phases.size(); ++i) {
         const auto now = session_of(phases[i]);
         if (now && is_over(*now, phases[i])) continue;
@@ -178,81 +178,82 @@ net::awaitable<protocol::result<std::string>> scenario_run::run() {
         auto done = co_await take(phases[i]);
         if (!done) co_return done.error();
     }
-    auto state = [&] { return state_of(of_.with, of_.tenant, *what_); };
-    const scenarios::run_state over = co_await run_on(of_.workers, state);
+    auto state = [&] { return state_of(client_.server, client_.tenant, *run_); };
+    const scenarios::run_state over = co_await run_on(client_.workers, state);
     if (!over.came)
         co_return fail(errc::conflict, "a session of the run was deleted before its end");
-    co_return scenarios::run_complete_event(what_->id, *over.came);
+    co_return scenarios::run_complete_event(run_->id, *over.came);
 }
 
-protocol::result<coordination::session> scenario_run::opened(const scenarios::phase& which) {
-    const auto done = spoken_in(of_.with, of_.tenant, what_->id, scenarios::phases_quoted(which));
-    auto opening = scenarios::opening_of(what_->what, which,
-                                         phase_session_id(what_->id, which.name), prefix_, done);
-    auto remembers = [&](const coordination::agent& who) {
-        auto name = storage::agent_id::parse(coordination::memory_name(opening.made, who));
-        return name && of_.with.sessions.remembers(name->of(of_.tenant));
+protocol::result<coordination::session> scenario_run::opened(const scenarios::phase& phase) {
+    const auto done =
+        spoken_in(client_.server, client_.tenant, run_->id, scenarios::phases_quoted(phase));
+    auto opening = scenarios::opening_of(run_->scenario, phase,
+                                         phase_session_id(run_->id, phase.name), prefix_, done);
+    auto remembers = [&](const coordination::agent& agent) {
+        auto name = storage::agent_id::parse(coordination::memory_name(opening.made, agent));
+        return name && client_.server.sessions.remembers(name->of(client_.tenant));
     };
     session made = coordination::open_session(opening, remembers, [] { return new_hex_id(""); });
     session names = coordination::without_lines(made);
-    auto added = of_.with.sessions.add(of_.tenant, std::move(made), {});
+    auto added = client_.server.sessions.add(client_.tenant, std::move(made), {});
     if (!added) return added.error();
     return names;
 }
 
-net::awaitable<protocol::result<void>> scenario_run::take(const scenarios::phase& which) {
-    auto begun = session_of(which);
+net::awaitable<protocol::result<void>> scenario_run::take(const scenarios::phase& phase) {
+    auto begun = session_of(phase);
     if (!begun) {
-        auto open = [&] { return opened(which); };
-        auto made = co_await run_on(of_.workers, open);
+        auto open = [&] { return opened(phase); };
+        auto made = co_await run_on(client_.workers, open);
         if (!made) co_return made.error();
         begun = std::move(*made);
     }
-    auto taken = of_.with.sessions.begin(of_.tenant, begun->id);
+    auto taken = client_.server.sessions.begin(client_.tenant, begun->id);
     if (!taken) co_return taken.error();
     if (rereads_) {
         auto erased = co_await erase_memories(*begun);
         if (!erased) co_return erased.error();
     }
-    if (!co_await send_(scenarios::phase_start_event(which, *begun)))
+    if (!co_await send_(scenarios::phase_start_event(phase, *begun)))
         co_return fail(errc::cancelled, "the client left");
-    auto done = co_await take_rounds(which, begun->id);
+    auto done = co_await take_rounds(phase, begun->id);
     if (!done) co_return done.error();
-    auto over = session_of(which);
+    auto over = session_of(phase);
     if (!over) co_return session_registry::no_session(begun->id);
-    std::string complete = scenarios::phase_complete_event(which, *over);
+    std::string complete = scenarios::phase_complete_event(phase, *over);
     if (!co_await send_(std::move(complete))) co_return fail(errc::cancelled, "the client left");
     co_return protocol::result<void>();
 }
 
-net::awaitable<protocol::result<void>> scenario_run::take_rounds(const scenarios::phase& which,
+net::awaitable<protocol::result<void>> scenario_run::take_rounds(const scenarios::phase& phase,
                                                                  const std::string& id) {
-    session_driver driver(of_, id, how_, send_);
+    session_driver driver(client_, id, how_, send_);
     const auto place = [](const session& now) { return std::pair(now.round, now.is_active()); };
     while (true) {
-        auto now = of_.with.sessions.look(of_.tenant, id, place);
+        auto now = client_.server.sessions.look(client_.tenant, id, place);
         if (!now) co_return now.error();
         const auto [round, is_active] = *now;
-        if (!is_active || round >= which.rounds) co_return protocol::result<void>();
-        if (round + 1 == which.rounds) driver.ends_with_round();
+        if (!is_active || round >= phase.rounds) co_return protocol::result<void>();
+        if (round + 1 == phase.rounds) driver.ends_with_round();
         driver.read_ahead();
         auto reports = co_await driver.round();
         if (!reports) co_return reports.error();
     }
 }
 
-net::awaitable<protocol::result<void>> scenario_run::erase_memories(const session& of) {
-    for (const coordination::agent& each : of.agents) {
-        auto name = storage::agent_id::parse(coordination::memory_name(of, each));
-        const storage::agent_id agent = name.value().of(of_.tenant);
+net::awaitable<protocol::result<void>> scenario_run::erase_memories(const session& begun) {
+    for (const coordination::agent& each : begun.agents) {
+        auto name = storage::agent_id::parse(coordination::memory_name(begun, each));
+        const storage::agent_id agent = name.value().of(client_.tenant);
         auto is_idle = [&] {
-            auto info = of_.engine->inspect(agent);
+            auto info = client_.engine->inspect(agent);
             return !info || !info->in_use;
         };
-        if (!co_await become_idle(of_.link, is_idle))
+        if (!co_await become_idle(client_.link, is_idle))
             co_return fail(errc::conflict, "an agent of the run works");
-        auto erase = [&] { return of_.engine->erase(agent); };
-        auto erased = co_await run_on(of_.workers, erase);
+        auto erase = [&] { return client_.engine->erase(agent); };
+        auto erased = co_await run_on(client_.workers, erase);
         if (!erased && erased.error().code != storage::errc::not_found)
             co_return protocol::from_storage(erased.error());
     }

@@ -27,17 +27,17 @@ std::vector<protocol::scenarios::scenario> shipped_scenarios();
 std::string phase_session_id(std::string_view run_id, std::string_view phase);
 /// How far a run is, by the sessions that there are. Reads what came of it if that is not known,
 /// which may take long.
-protocol::scenarios::run_state state_of(const services& with, const storage::tenant_id& tenant,
+protocol::scenarios::run_state state_of(const services& server, const storage::tenant_id& tenant,
                                         const protocol::scenarios::kept_run& run);
 /// The same at once: without what came of it, if that is not known.
-protocol::scenarios::run_state known_state_of(const services& with,
+protocol::scenarios::run_state known_state_of(const services& server,
                                               const storage::tenant_id& tenant,
                                               const protocol::scenarios::kept_run& run);
 
 class scenario_run {
   public:
     /// All that is referred to outlives the run.
-    scenario_run(const session_client& of, run_registry::known_run what,
+    scenario_run(const session_client& client, run_registry::known_run run,
                  const protocol::scenarios::run_request& wanted,
                  protocol::coordination::answer_wish how, event_sender send);
 
@@ -48,18 +48,18 @@ class scenario_run {
   private:
     using session = protocol::coordination::session;
 
-    net::awaitable<protocol::result<void>> take(const protocol::scenarios::phase& which);
+    net::awaitable<protocol::result<void>> take(const protocol::scenarios::phase& phase);
     /// Blocks.
-    protocol::result<session> opened(const protocol::scenarios::phase& which);
-    net::awaitable<protocol::result<void>> take_rounds(const protocol::scenarios::phase& which,
+    protocol::result<session> opened(const protocol::scenarios::phase& phase);
+    net::awaitable<protocol::result<void>> take_rounds(const protocol::scenarios::phase& phase,
                                                        const std::string& id);
     /// What the engine has of the agents' memories is erased.
-    net::awaitable<protocol::result<void>> erase_memories(const session& of);
+    net::awaitable<protocol::result<void>> erase_memories(const session& begun);
     /// Without its lines.
-    std::optional<session> session_of(const protocol::scenarios::phase& which) const;
+    std::optional<session> session_of(const protocol::scenarios::phase& phase) const;
 
-    const session_client& of_;
-    const run_registry::known_run what_;
+    const session_client& client_;
+    const run_registry::known_run run_;
     const protocol::coordination::answer_wish how_;
     const event_sender send_;
     const bool rereads_;

@@ -66,56 +66,58 @@ std::string new_hex_id(std::string_view prefix) {
     return std::string(prefix) + storage::hex_of(random_bits()).substr(0, 12);
 }
 
-session_driver::session_driver(const session_client& of, std::string session_id,
+session_driver::session_driver(const session_client& client, std::string session_id,
                                coordination::answer_wish how, event_sender send,
                                end_listener at_end)
-    : of_(of),
-      sessions_(of.with.sessions),
+    : client_(client),
+      sessions_(client.server.sessions),
       id_(std::move(session_id)),
       how_(std::move(how)),
       send_(std::move(send)),
       at_end_(std::move(at_end)),
-      streams_(of.link) {}
+      streams_(client.link) {}
 
-engine::generation_request session_driver::request_for(const room& in, int agent,
+engine::generation_request session_driver::request_for(const locked_session& locked, int agent,
                                                        coordination::prompt asked) const {
     engine::generation_request wanted;
-    wanted.tenant = of_.tenant;
-    wanted.agent = in.agent_id(agent);
+    wanted.tenant = client_.tenant;
+    wanted.agent = locked.agent_id(agent);
     wanted.chat = std::move(asked.chat);
     wanted.append = asked.append;
     // An end with a name of its own: what is appended later is put behind the latest one.
     wanted.message_id = new_hex_id("end:");
     wanted.sampling = how_.sampling;
-    if (!wanted.sampling.seed) wanted.sampling.seed = of_.with.seed.get();
+    if (!wanted.sampling.seed) wanted.sampling.seed = client_.server.seed.get();
     wanted.thinking.enabled = how_.thinking;
     wanted.max_tokens = how_.max_tokens;
-    wanted.deadline = std::chrono::steady_clock::now() + of_.with.settings.request_timeout;
+    wanted.deadline = std::chrono::steady_clock::now() + client_.server.settings.request_timeout;
     return wanted;
 }
 
-protocol::result<void> session_driver::check_reading(const room& in, int agent,
+protocol::result<void> session_driver::check_reading(const locked_session& locked, int agent,
                                                      std::size_t reads) const {
-    const std::size_t bytes = coordination::unread_bytes(in.now(), agent, reads);
-    const int context = of_.engine->info().context_tokens_max;
+    const std::size_t bytes = coordination::unread_bytes(locked.now(), agent, reads);
+    const int context = client_.engine->info().context_tokens_max;
     const std::size_t most = static_cast<std::size_t>(context) * bytes_per_token_most;
     if (bytes > most)
-        return fail(errc::prompt_too_long, "agent " + agent_at(in.now(), agent).id +
+        return fail(errc::prompt_too_long, "agent " + agent_at(locked.now(), agent).id +
                                                " would have to read " + std::to_string(bytes) +
                                                " bytes; the context has " +
                                                std::to_string(context) + " tokens");
-    return in.check_space(2 * bytes + turn_bytes);
+    return locked.check_space(2 * bytes + turn_bytes);
 }
 
 protocol::result<session_driver::open_turn> session_driver::begin(
-    const room& in, const coordination::turn_plan& plan, int turn) {
-    if (auto ok = check_reading(in, plan.agent, plan.reads); !ok) return ok.error();
-    coordination::prompt asked = coordination::prompt_of(in.now(), in.memory_of(plan.agent), plan);
+    const locked_session& locked, const coordination::turn_plan& plan, int turn) {
+    if (auto ok = check_reading(locked, plan.agent, plan.reads); !ok) return ok.error();
+    coordination::prompt asked =
+        coordination::prompt_of(locked.now(), locked.memory_of(plan.agent), plan);
     std::string reading = asked.reading;
-    auto wanted = request_for(in, plan.agent, std::move(asked));
-    auto answer = std::make_unique<agent_answer>(of_, streams_, std::move(wanted));
-    in.add_run(answer->run());
-    return open_turn{plan, turn, std::move(reading), in.agent_id(plan.agent), std::move(answer)};
+    auto wanted = request_for(locked, plan.agent, std::move(asked));
+    auto answer = std::make_unique<agent_answer>(client_, streams_, std::move(wanted));
+    locked.add_run(answer->run());
+    return open_turn{plan, turn, std::move(reading), locked.agent_id(plan.agent),
+                     std::move(answer)};
 }
 
 text_listener session_driver::sends_pings() {
@@ -140,11 +142,11 @@ net::awaitable<protocol::result<void>> session_driver::finish(open_turn& open, l
     coordination::shown_agent speaker;
     if (send_) {
         auto show = [&](const session& now) {
-            const coordination::agent& who = agent_at(now, open.plan.agent);
-            speaker = {who.id, who.name};
+            const coordination::agent& agent = agent_at(now, open.plan.agent);
+            speaker = {agent.id, agent.name};
             return coordination::turn_start_event(now, open.plan, open.turn);
         };
-        auto event = sessions_.look(of_.tenant, id_, show);
+        auto event = sessions_.look(client_.tenant, id_, show);
         if (!event) co_return event.error();
         if (gathers_) streamed.start = *event;
         if (!co_await send_(std::move(*event))) co_return fail(errc::cancelled, "the client left");
@@ -157,15 +159,16 @@ net::awaitable<protocol::result<void>> session_driver::finish(open_turn& open, l
     report.usage = std::move(heard->usage);
     report.end = std::move(heard->end);
     const std::string line_id = new_hex_id("");
-    auto take = [&](const room& in) {
-        session& now = in.now();
-        const coordination::agent& who = agent_at(now, open.plan.agent);
+    auto take = [&](const locked_session& locked) {
+        session& now = locked.now();
+        const coordination::agent& agent = agent_at(now, open.plan.agent);
         report.turn = now.turn;
-        report.read_ahead_tokens = in.read_ahead(open.plan.agent)->exchange(0);
+        report.read_ahead_tokens = locked.read_ahead(open.plan.agent)->exchange(0);
         report.event = {open.plan.agent, open.plan.to, open.plan.reads, line_id,
-                        coordination::shown_text(heard->text, who.name, names_of(now))};
-        report.event.is_remembered = coordination::remember(
-            in.memory_of(open.plan.agent), who, std::move(open.reading), std::move(heard->text));
+                        coordination::shown_text(heard->text, agent.name, names_of(now))};
+        report.event.is_remembered =
+            coordination::remember(locked.memory_of(open.plan.agent), agent,
+                                   std::move(open.reading), std::move(heard->text));
         coordination::apply(now, report.event);
         std::string complete = send_ ? coordination::turn_complete_event(now, report) : "";
         taken_.reports.push_back(std::move(report));
@@ -174,15 +177,15 @@ net::awaitable<protocol::result<void>> session_driver::finish(open_turn& open, l
             taken_.streamed.push_back(std::move(streamed));
         }
         const bool is_end = is_last(now);
-        if (is_end && at_end_) at_end_(in, taken_);
+        if (is_end && at_end_) at_end_(locked, taken_);
         return complete;
     };
-    auto event = with(take);
+    auto event = run_locked(take);
     if (!event) co_return event.error();
     if (!send_) co_return protocol::result<void>();
     // Whoever is told of the turn finds it there after a restart.
-    auto keep = [&] { return keep_session(sessions_, *of_.engine, of_.tenant, id_); };
-    auto kept = co_await run_on(of_.workers, keep);
+    auto keep = [&] { return keep_session(sessions_, *client_.engine, client_.tenant, id_); };
+    auto kept = co_await run_on(client_.workers, keep);
     if (!kept) co_return kept.error();
     // The turn was taken, whether or not its client is still there to hear of it.
     co_await send_(std::move(*event));
@@ -199,28 +202,28 @@ net::awaitable<protocol::result<void>> session_driver::take_turn(coordination::t
                                                                  last_check is_last) {
     auto felt = co_await urgencies();
     if (!felt) co_return felt.error();
-    auto start = [&](const room& in) -> protocol::result<open_turn> {
-        auto plan = coordination::next_turn(in.now(), wish, *felt);
+    auto start = [&](const locked_session& locked) -> protocol::result<open_turn> {
+        auto plan = coordination::next_turn(locked.now(), wish, *felt);
         if (!plan) return plan.error();
-        auto begun = begin(in, *plan, in.now().turn);
+        auto begun = begin(locked, *plan, locked.now().turn);
         if (!begun) return begun;
         // Whoever speaks behind this one reads meanwhile, so that only this answer is left for it.
-        const bool is_in_order = plan->agent == coordination::next_speaker(in.now());
-        const auto behind = coordination::turn_behind_next(in.now(), ends_with_round_);
-        if (is_in_order && behind) read_for(in, *behind, true);
+        const bool is_in_order = plan->agent == coordination::next_speaker(locked.now());
+        const auto following = coordination::turn_behind_next(locked.now(), ends_with_round_);
+        if (is_in_order && following) read_for(locked, *following, true);
         return begun;
     };
-    auto open = with(start);
+    auto open = run_locked(start);
     if (!open) co_return open.error();
     co_return co_await finish(*open, std::move(is_last));
 }
 
 protocol::result<std::vector<session_driver::open_turn>> session_driver::begin_side_by_side(
-    const room& in) {
+    const locked_session& locked) {
     std::vector<open_turn> open;
-    if (in.now().form != coordination::topology::broadcast) return open;
-    for (const auto& plan : coordination::rest_of_round(in.now())) {
-        auto one = begin(in, plan, in.now().turn + static_cast<int>(open.size()));
+    if (locked.now().form != coordination::topology::broadcast) return open;
+    for (const auto& plan : coordination::rest_of_round(locked.now())) {
+        auto one = begin(locked, plan, locked.now().turn + static_cast<int>(open.size()));
         if (!one) return one.error();
         open.push_back(std::move(*one));
     }
@@ -229,7 +232,8 @@ protocol::result<std::vector<session_driver::open_turn>> session_driver::begin_s
 
 net::awaitable<protocol::result<void>> session_driver::round() {
     taken_ = {};
-    auto side_by_side = with([&](const room& in) { return begin_side_by_side(in); });
+    auto side_by_side =
+        run_locked([&](const locked_session& locked) { return begin_side_by_side(locked); });
     if (!side_by_side) co_return side_by_side.error();
     const std::size_t count = side_by_side->size();
     const last_check are_all = [&](const session&) { return taken_.reports.size() == count; };
@@ -239,7 +243,7 @@ net::awaitable<protocol::result<void>> session_driver::round() {
     }
     if (count > 0) co_return protocol::result<void>();
     const auto first =
-        sessions_.look(of_.tenant, id_, [](const session& now) { return now.round; });
+        sessions_.look(client_.tenant, id_, [](const session& now) { return now.round; });
     if (!first) co_return first.error();
     bool is_over = false;
     const last_check ends = [&](const session& now) {
@@ -255,20 +259,23 @@ net::awaitable<protocol::result<void>> session_driver::round() {
 }
 
 protocol::result<std::vector<session_driver::aside>> session_driver::ask_aside(
-    const room& in, const std::vector<int>& agents, const coordination::held_question& what) {
+    const locked_session& locked, const std::vector<int>& agents,
+    const coordination::held_question& question) {
     std::vector<aside> asked;
     for (int agent : agents) {
-        if (auto ok = check_reading(in, agent, in.now().lines.size()); !ok) return ok.error();
-        auto prompt = coordination::prompt_aside(in.now(), in.memory_of(agent), agent, what.text);
+        if (auto ok = check_reading(locked, agent, locked.now().lines.size()); !ok)
+            return ok.error();
+        auto prompt =
+            coordination::prompt_aside(locked.now(), locked.memory_of(agent), agent, question.text);
         const bool stays = prompt.append;
-        auto wanted = request_for(in, agent, std::move(prompt));
+        auto wanted = request_for(locked, agent, std::move(prompt));
         wanted.form.what = engine::output_form::kind::json;
-        wanted.form.schema_json = what.schema_json;
+        wanted.form.schema_json = question.schema_json;
         wanted.max_tokens = aside_tokens_max;
         wanted.thinking.enabled = false;
-        auto answer = std::make_unique<agent_answer>(of_, streams_, std::move(wanted));
-        in.add_run(answer->run());
-        asked.push_back({agent, in.now().lines.size(), stays, std::move(answer)});
+        auto answer = std::make_unique<agent_answer>(client_, streams_, std::move(wanted));
+        locked.add_run(answer->run());
+        asked.push_back({agent, locked.now().lines.size(), stays, std::move(answer)});
     }
     return asked;
 }
@@ -282,8 +289,8 @@ net::awaitable<protocol::result<std::vector<std::string>>> session_driver::hear(
         answers.push_back(std::move(heard->text));
         if (!each.stays) continue;
         const coordination::heard event{each.agent, each.reads};
-        auto kept = with([&](const room& in) {
-            coordination::apply(in.now(), event);
+        auto kept = run_locked([&](const locked_session& locked) {
+            coordination::apply(locked.now(), event);
             return true;
         });
         if (!kept) co_return kept.error();
@@ -292,14 +299,14 @@ net::awaitable<protocol::result<std::vector<std::string>>> session_driver::hear(
 }
 
 net::awaitable<protocol::result<coordination::urgencies>> session_driver::urgencies() {
-    auto ask = [&](const room& in) -> protocol::result<std::vector<aside>> {
-        const session& now = in.now();
+    auto ask = [&](const locked_session& locked) -> protocol::result<std::vector<aside>> {
+        const session& now = locked.now();
         const bool is_asked = now.form == coordination::topology::interrupt && now.is_active();
         const std::vector<int> candidates = coordination::urgency_candidates(now);
         if (!is_asked || candidates.size() < 2) return std::vector<aside>();
-        return ask_aside(in, candidates, coordination::urgency_question());
+        return ask_aside(locked, candidates, coordination::urgency_question());
     };
-    auto asked = with(ask);
+    auto asked = run_locked(ask);
     if (!asked) co_return asked.error();
     auto answers = co_await hear(std::move(*asked));
     if (!answers) co_return answers.error();
@@ -308,22 +315,23 @@ net::awaitable<protocol::result<coordination::urgencies>> session_driver::urgenc
     co_return felt;
 }
 
-protocol::result<bool> session_driver::count_votes(const room& in, std::size_t which,
+protocol::result<bool> session_driver::count_votes(const locked_session& locked,
+                                                   std::size_t question,
                                                    const std::vector<int>& voters,
                                                    const std::vector<std::string>& answers) {
-    session& now = in.now();
+    session& now = locked.now();
     for (std::size_t i = 0; i < voters.size(); ++i) {
         // A client may have voted for the last of them meanwhile.
-        if (now.questions[which].is_closed) break;
-        auto cast = coordination::read_ballot(now, now.questions[which], voters[i], answers[i]);
+        if (now.questions[question].is_closed) break;
+        auto cast = coordination::read_ballot(now, now.questions[question], voters[i], answers[i]);
         if (!cast) return cast.error();
-        auto one = coordination::vote_of(now, now.questions[which], *cast, new_hex_id(""));
+        auto one = coordination::vote_of(now, now.questions[question], *cast, new_hex_id(""));
         if (!one) return one.error();
-        coordination::apply(now, coordination::voted{which, *one, new_hex_id("")});
+        coordination::apply(now, coordination::voted{question, *one, new_hex_id("")});
     }
-    coordination::settle(now, which, new_hex_id(""));
-    const bool is_closed = now.questions[which].is_closed;
-    if (is_closed && at_end_) at_end_(in, taken_);
+    coordination::settle(now, question, new_hex_id(""));
+    const bool is_closed = now.questions[question].is_closed;
+    if (is_closed && at_end_) at_end_(locked, taken_);
     return is_closed;
 }
 
@@ -331,53 +339,56 @@ net::awaitable<protocol::result<void>> session_driver::decide(
     coordination::decision_request wanted) {
     how_.sampling = wanted.sampling;
     taken_ = {};
-    auto put = with([&](const room& in) -> protocol::result<std::size_t> {
-        if (auto ok = in.check_space(turn_bytes); !ok) return ok.error();
-        return coordination::put_question(in.now(), wanted.question, wanted.choices);
+    auto put = run_locked([&](const locked_session& locked) -> protocol::result<std::size_t> {
+        if (auto ok = locked.check_space(turn_bytes); !ok) return ok.error();
+        return coordination::put_question(locked.now(), wanted.question, wanted.choices);
     });
     if (!put) co_return put.error();
-    const std::size_t which = taken_.question = *put;
+    const std::size_t question = taken_.question = *put;
     for (bool is_over = false; !is_over;) {
         std::vector<int> voters;
-        auto ask = [&](const room& in) -> protocol::result<std::vector<aside>> {
-            const coordination::question& asked = in.now().questions[which];
-            if (!asked.is_closed) voters = coordination::missing_voters(in.now(), asked);
-            if (voters.empty() && at_end_) at_end_(in, taken_);
-            return ask_aside(in, voters, coordination::ballot_for(in.now(), asked));
+        auto ask = [&](const locked_session& locked) -> protocol::result<std::vector<aside>> {
+            const coordination::question& asked = locked.now().questions[question];
+            if (!asked.is_closed) voters = coordination::missing_voters(locked.now(), asked);
+            if (voters.empty() && at_end_) at_end_(locked, taken_);
+            return ask_aside(locked, voters, coordination::ballot_for(locked.now(), asked));
         };
-        auto asked = with(ask);
+        auto asked = run_locked(ask);
         if (!asked) co_return asked.error();
         if (voters.empty()) break;
         auto answers = co_await hear(std::move(*asked));
         if (!answers) co_return answers.error();
-        auto counted =
-            with([&](const room& in) { return count_votes(in, which, voters, *answers); });
+        auto counted = run_locked([&](const locked_session& locked) {
+            return count_votes(locked, question, voters, *answers);
+        });
         if (!counted) co_return counted.error();
         is_over = *counted;
     }
     co_return protocol::result<void>();
 }
 
-void session_driver::read_for(const room& in, const coordination::turn_plan& plan,
+void session_driver::read_for(const locked_session& locked, const coordination::turn_plan& plan,
                               bool is_followed) {
-    const std::size_t bytes = coordination::unread_bytes(in.now(), plan.agent, plan.reads);
+    const std::size_t bytes = coordination::unread_bytes(locked.now(), plan.agent, plan.reads);
     if (bytes > read_ahead_bytes_max) return;
-    auto ahead = coordination::prompt_ahead(in.now(), in.memory_of(plan.agent), plan, is_followed);
+    auto ahead =
+        coordination::prompt_ahead(locked.now(), locked.memory_of(plan.agent), plan, is_followed);
     if (!ahead) return;
-    auto wanted = request_for(in, plan.agent, std::move(*ahead));
+    auto wanted = request_for(locked, plan.agent, std::move(*ahead));
     wanted.only_reads = true;
-    auto told =
-        std::make_shared<told_of_end>(std::make_shared<counts_reading>(in.read_ahead(plan.agent)));
-    const engine::request_id id = of_.engine->submit(std::move(wanted), told);
-    in.add_run({id, told->has_ended()});
+    auto told = std::make_shared<told_of_end>(
+        std::make_shared<counts_reading>(locked.read_ahead(plan.agent)));
+    const engine::request_id id = client_.engine->submit(std::move(wanted), told);
+    locked.add_run({id, told->has_ended()});
 }
 
 void session_driver::read_ahead() {
-    auto submit = [&](const room& in) {
-        for (const coordination::turn_plan& plan : next_turns(in.now())) read_for(in, plan, false);
+    auto submit = [&](const locked_session& locked) {
+        for (const coordination::turn_plan& plan : next_turns(locked.now()))
+            read_for(locked, plan, false);
         return true;
     };
-    (void)with(submit);
+    (void)run_locked(submit);
 }
 
 }  // namespace semantic::server

@@ -29,7 +29,7 @@ struct taken_turns {
 };
 /// Called once, under the lock under which the last of what was asked for is applied: what it keeps
 /// is written together with that, or not at all.
-using end_listener = std::function<void(const session_registry::room&, taken_turns&)>;
+using end_listener = std::function<void(const session_registry::locked_session&, taken_turns&)>;
 
 class session_driver {
   public:
@@ -37,7 +37,7 @@ class session_driver {
 
     /// `send`: empty when nothing is streamed. `at_end` may be empty. All that is referred to
     /// outlives the driver.
-    session_driver(const session_client& of, std::string session_id,
+    session_driver(const session_client& client, std::string session_id,
                    protocol::coordination::answer_wish how, event_sender send,
                    end_listener at_end = {});
     /// What is streamed is gathered for `at_end`.
@@ -72,31 +72,33 @@ class session_driver {
         bool stays = false;  // in the agent's memory
         std::unique_ptr<agent_answer> answer;
     };
-    using room = session_registry::room;
+    using locked_session = session_registry::locked_session;
 
-    engine::generation_request request_for(const room& in, int agent,
+    engine::generation_request request_for(const locked_session& locked, int agent,
                                            protocol::coordination::prompt asked) const;
     /// What is read ahead of this turn is asked for.
-    void read_for(const room& in, const protocol::coordination::turn_plan& plan, bool is_followed);
+    void read_for(const locked_session& locked, const protocol::coordination::turn_plan& plan,
+                  bool is_followed);
     /// Whether the turn that was applied last is the last of those that were asked for.
     using last_check = std::function<bool(const protocol::coordination::session&)>;
 
     /// Whether an agent may read so much, and the session grow by it. Errors: prompt_too_long,
     /// those of check_space().
-    protocol::result<void> check_reading(const room& in, int agent, std::size_t reads) const;
-    protocol::result<open_turn> begin(const room& in, const protocol::coordination::turn_plan& plan,
-                                      int turn);
-    protocol::result<std::vector<open_turn>> begin_side_by_side(const room& in);
+    protocol::result<void> check_reading(const locked_session& locked, int agent,
+                                         std::size_t reads) const;
+    protocol::result<open_turn> begin(const locked_session& locked,
+                                      const protocol::coordination::turn_plan& plan, int turn);
+    protocol::result<std::vector<open_turn>> begin_side_by_side(const locked_session& locked);
     net::awaitable<protocol::result<void>> finish(open_turn& open, last_check is_last);
     net::awaitable<protocol::result<void>> take_turn(protocol::coordination::turn_wish wish,
                                                      last_check is_last);
     /// Counts the votes of `voters`. Returns: whether the question is closed.
-    protocol::result<bool> count_votes(const room& in, std::size_t which,
+    protocol::result<bool> count_votes(const locked_session& locked, std::size_t question,
                                        const std::vector<int>& voters,
                                        const std::vector<std::string>& answers);
     protocol::result<std::vector<aside>> ask_aside(
-        const room& in, const std::vector<int>& agents,
-        const protocol::coordination::held_question& what);
+        const locked_session& locked, const std::vector<int>& agents,
+        const protocol::coordination::held_question& question);
     /// Their answers, in order.
     net::awaitable<protocol::result<std::vector<std::string>>> hear(std::vector<aside> asked);
     net::awaitable<protocol::result<protocol::coordination::urgencies>> urgencies();
@@ -105,11 +107,11 @@ class session_driver {
                                   protocol::coordination::streamed_turn* gathered);
     text_listener sends_pings();
     template <class Work>
-    auto with(Work work) {
-        return sessions_.with(of_.tenant, id_, std::move(work));
+    auto run_locked(Work work) {
+        return sessions_.run_locked(client_.tenant, id_, std::move(work));
     }
 
-    const session_client& of_;
+    const session_client& client_;
     session_registry& sessions_;
     std::string id_;
     protocol::coordination::answer_wish how_;

@@ -109,18 +109,18 @@ std::vector<const storage::record_name*> loaded_in_order(const storage::record_n
 }
 
 protocol::result<void> load_one(session_registry& sessions, run_registry& runs,
-                                engine::engine& engine, const storage::record_name& which) {
-    const bool is_session = which.name.starts_with(record_head);
-    const auto record = engine.read_record(which.tenant, which.name);
+                                engine::engine& engine, const storage::record_name& name) {
+    const bool is_session = name.name.starts_with(record_head);
+    const auto record = engine.read_record(name.tenant, name.name);
     if (!record) return protocol::from_storage(record.error());
-    if (!is_session) return runs.load(which.tenant, record->bytes);
-    const std::string id = which.name.substr(record_head.size());
-    const auto part = [&](const std::string& name) -> std::optional<std::string> {
-        auto found = engine.read_record(which.tenant, part_name(id, name));
+    if (!is_session) return runs.load(name.tenant, record->bytes);
+    const std::string id = name.name.substr(record_head.size());
+    const auto part = [&](const std::string& wanted) -> std::optional<std::string> {
+        auto found = engine.read_record(name.tenant, part_name(id, wanted));
         if (!found) return std::nullopt;
         return std::move(found->bytes);
     };
-    return sessions.load(which.tenant, record->bytes, part);
+    return sessions.load(name.tenant, record->bytes, part);
 }
 
 }  // namespace
@@ -200,7 +200,7 @@ std::vector<std::string> load_sessions(session_registry& sessions, run_registry&
         }
         auto loaded = load_one(sessions, runs, engine, *each);
         if (loaded) continue;
-        faults.push_back(each->name + ": " + loaded.error().what);
+        faults.push_back(each->name + ": " + loaded.error().message);
         const protocol::errc code = loaded.error().code;
         const bool is_full = code == protocol::errc::conflict || code == protocol::errc::overloaded;
         if (is_session && is_full) full.insert(each->tenant);

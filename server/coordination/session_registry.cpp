@@ -84,46 +84,46 @@ session_bounds session_bounds::for_memory(std::size_t bytes) {
     return bounds;
 }
 
-session_registry::session& session_registry::room::now() const { return live_.now; }
+session_registry::session& session_registry::locked_session::now() const { return live_.now; }
 
-const storage::agent_id& session_registry::room::agent_id(int agent) const {
+const storage::agent_id& session_registry::locked_session::agent_id(int agent) const {
     return live_.agents[static_cast<std::size_t>(agent)];
 }
 
-session_registry::memory& session_registry::room::memory_of(int agent) const {
-    return tenant_.memories[agent_id(agent)].what;
+session_registry::memory& session_registry::locked_session::memory_of(int agent) const {
+    return tenant_.memories[agent_id(agent)].content;
 }
 
-std::shared_ptr<std::atomic<int>> session_registry::room::read_ahead(int agent) const {
+std::shared_ptr<std::atomic<int>> session_registry::locked_session::read_ahead(int agent) const {
     return {live_.ahead, &(*live_.ahead)[static_cast<std::size_t>(agent)]};
 }
 
-void session_registry::room::add_run(engine_run what) const {
+void session_registry::locked_session::add_run(engine_run run) const {
     std::erase_if(live_.runs, [](const engine_run& each) { return each.has_ended->load(); });
-    live_.runs.push_back(std::move(what));
+    live_.runs.push_back(std::move(run));
 }
 
-std::vector<engine_run> session_registry::room::runs() const {
+std::vector<engine_run> session_registry::locked_session::runs() const {
     std::erase_if(live_.runs, [](const engine_run& each) { return each.has_ended->load(); });
     return live_.runs;
 }
 
-protocol::result<void> session_registry::room::check_space(std::size_t bytes) const {
-    return of_.check_space(tenant_, bytes);
+protocol::result<void> session_registry::locked_session::check_space(std::size_t bytes) const {
+    return registry_.check_space(tenant_, bytes);
 }
 
-protocol::result<session_registry::known_reply> session_registry::room::find_reply(
+protocol::result<session_registry::known_reply> session_registry::locked_session::find_reply(
     const keyed_request& wanted) const {
     return session_registry::find_reply(live_, wanted);
 }
 
-void session_registry::room::keep_reply(kept_reply made) const {
+void session_registry::locked_session::keep_reply(kept_reply made) const {
     const std::size_t bytes = bytes_of(made);
     live_.replies.push_back(
-        {std::make_shared<const kept_reply>(std::move(made)), bytes, ++of_.replies_});
+        {std::make_shared<const kept_reply>(std::move(made)), bytes, ++registry_.replies_});
     live_.reply_bytes += bytes;
     tenant_.reply_bytes += bytes;
-    of_.drop_replies(tenant_, live_);
+    registry_.drop_replies(tenant_, live_);
 }
 
 protocol::failure session_registry::no_session(const std::string& id) {
@@ -136,33 +136,33 @@ protocol::failure session_registry::is_leaving(const std::string& id) {
 
 session_registry::place session_registry::find(const storage::tenant_id& tenant,
                                                const std::string& id) {
-    const auto of = tenants_.find(tenant);
-    if (of == tenants_.end()) return {};
-    const auto found = of->second.sessions.find(id);
-    return {&of->second, found == of->second.sessions.end() ? nullptr : &found->second};
+    const auto owner = tenants_.find(tenant);
+    if (owner == tenants_.end()) return {};
+    const auto found = owner->second.sessions.find(id);
+    return {&owner->second, found == owner->second.sessions.end() ? nullptr : &found->second};
 }
 
 const session_registry::live* session_registry::find_live(const storage::tenant_id& tenant,
                                                           const std::string& id) const {
-    const auto of = tenants_.find(tenant);
-    if (of == tenants_.end()) return nullptr;
-    const auto found = of->second.sessions.find(id);
-    return found == of->second.sessions.end() ? nullptr : &found->second;
+    const auto owner = tenants_.find(tenant);
+    if (owner == tenants_.end()) return nullptr;
+    const auto found = owner->second.sessions.find(id);
+    return found == owner->second.sessions.end() ? nullptr : &found->second;
 }
 
-void session_registry::add_bytes(tenant_state& of, std::size_t more, std::size_t less) noexcept {
-    of.bytes = of.bytes + more - less;
+void session_registry::add_bytes(tenant_state& owner, std::size_t more, std::size_t less) noexcept {
+    owner.bytes = owner.bytes + more - less;
     bytes_ = bytes_ + more - less;
 }
 
-void session_registry::count_memory(tenant_state& of, known_memory& one) noexcept {
+void session_registry::count_memory(tenant_state& owner, known_memory& one) noexcept {
     const std::size_t before = one.bytes;
     // Exchanges are only added, unless all were forgotten.
-    if (one.counted > one.what.exchanges.size()) one.counted = one.bytes = 0;
-    if (one.counted == 0) one.bytes = one.what.system.size();
-    for (; one.counted < one.what.exchanges.size(); ++one.counted)
-        one.bytes += bytes_of(one.what.exchanges[one.counted]);
-    add_bytes(of, one.bytes, before);
+    if (one.counted > one.content.exchanges.size()) one.counted = one.bytes = 0;
+    if (one.counted == 0) one.bytes = one.content.system.size();
+    for (; one.counted < one.content.exchanges.size(); ++one.counted)
+        one.bytes += bytes_of(one.content.exchanges[one.counted]);
+    add_bytes(owner, one.bytes, before);
 }
 
 void session_registry::count_changes(const place& at) noexcept {
@@ -170,29 +170,29 @@ void session_registry::count_changes(const place& at) noexcept {
     at.one->status = nullptr;
     const std::size_t before = at.one->bytes;
     at.one->bytes = bytes_of(at.one->now) + at.one->reply_bytes;
-    add_bytes(*at.of, at.one->bytes, before);
+    add_bytes(*at.owner, at.one->bytes, before);
     for (const storage::agent_id& each : at.one->agents) {
-        const auto known = at.of->memories.find(each);
-        if (known != at.of->memories.end()) count_memory(*at.of, known->second);
+        const auto known = at.owner->memories.find(each);
+        if (known != at.owner->memories.end()) count_memory(*at.owner, known->second);
     }
 }
 
-void session_registry::drop_unused_memories(tenant_state& of) {
-    for (auto each = of.memories.begin(); each != of.memories.end();) {
+void session_registry::drop_unused_memories(tenant_state& owner) {
+    for (auto each = owner.memories.begin(); each != owner.memories.end();) {
         if (each->second.sessions > 0) {
             ++each;
             continue;
         }
-        add_bytes(of, 0, each->second.bytes);
-        each = of.memories.erase(each);
+        add_bytes(owner, 0, each->second.bytes);
+        each = owner.memories.erase(each);
         --memories_;
     }
 }
 
-protocol::result<void> session_registry::check_space(tenant_state& of, std::size_t bytes,
+protocol::result<void> session_registry::check_space(tenant_state& owner, std::size_t bytes,
                                                      std::size_t slack) {
-    if (of.bytes + bytes > bounds_.tenant_bytes + slack) drop_unused_memories(of);
-    if (of.bytes + bytes > bounds_.tenant_bytes + slack)
+    if (owner.bytes + bytes > bounds_.tenant_bytes + slack) drop_unused_memories(owner);
+    if (owner.bytes + bytes > bounds_.tenant_bytes + slack)
         return fail(errc::conflict, "sessions and what their agents remember may take " +
                                         in_mib(bounds_.tenant_bytes) +
                                         " together; delete some that are over");
@@ -205,12 +205,13 @@ protocol::result<void> session_registry::check_space(tenant_state& of, std::size
     return {};
 }
 
-void session_registry::name_agents(const storage::tenant_id& tenant, tenant_state& of, live& one) {
+void session_registry::name_agents(const storage::tenant_id& tenant, tenant_state& owner,
+                                   live& one) {
     for (const coordination::agent& each : one.now.agents) {
         // Names were checked when the session was opened.
         const std::string name = coordination::memory_name(one.now, each);
         one.agents.push_back(storage::agent_id::parse(name).value().of(tenant));
-        const auto [known, is_new] = of.memories.try_emplace(one.agents.back());
+        const auto [known, is_new] = owner.memories.try_emplace(one.agents.back());
         ++known->second.sessions;
         if (is_new) ++memories_;
     }
@@ -218,53 +219,53 @@ void session_registry::name_agents(const storage::tenant_id& tenant, tenant_stat
 
 std::size_t session_registry::count(const storage::tenant_id& tenant) const {
     std::lock_guard lock(mutex_);
-    const auto of = tenants_.find(tenant);
-    return of == tenants_.end() ? 0 : of->second.sessions.size();
+    const auto owner = tenants_.find(tenant);
+    return owner == tenants_.end() ? 0 : owner->second.sessions.size();
 }
 
 std::size_t session_registry::bytes(const storage::tenant_id& tenant) const {
     std::lock_guard lock(mutex_);
-    const auto of = tenants_.find(tenant);
-    return of == tenants_.end() ? 0 : of->second.bytes;
+    const auto owner = tenants_.find(tenant);
+    return owner == tenants_.end() ? 0 : owner->second.bytes;
 }
 
 protocol::result<void> session_registry::add(const storage::tenant_id& tenant, session made,
                                              const std::vector<int>& older) {
     std::lock_guard lock(mutex_);
-    tenant_state& of = tenants_[tenant];
-    if (of.sessions.size() >= sessions_max)
+    tenant_state& owner = tenants_[tenant];
+    if (owner.sessions.size() >= sessions_max)
         return fail(errc::conflict, "there may be " + std::to_string(sessions_max) +
                                         " sessions; delete some that are over");
-    if (of.sessions.contains(made.id))
+    if (owner.sessions.contains(made.id))
         return fail(errc::conflict, "Session " + made.id + " is there");
-    if (auto ok = check_space(of, bytes_of(made)); !ok) return ok;
+    if (auto ok = check_space(owner, bytes_of(made)); !ok) return ok;
     if (memories_ >= memories_max)
         for (auto& [other, each] : tenants_) drop_unused_memories(each);
     std::string id = made.id;
-    live& one = of.sessions.emplace(std::move(id), live(std::move(made))).first->second;
-    name_agents(tenant, of, one);
+    live& one = owner.sessions.emplace(std::move(id), live(std::move(made))).first->second;
+    name_agents(tenant, owner, one);
     for (int agent : older) {
-        memory& known = of.memories[one.agents[static_cast<std::size_t>(agent)]].what;
+        memory& known = owner.memories[one.agents[static_cast<std::size_t>(agent)]].content;
         known.has_older = known.is_new();
     }
-    count_changes({&of, &one});
+    count_changes({&owner, &one});
     return {};
 }
 
 bool session_registry::remembers(const storage::agent_id& agent) const {
     std::lock_guard lock(mutex_);
-    const auto of = tenants_.find(agent.tenant());
-    if (of == tenants_.end()) return false;
-    const auto found = of->second.memories.find(agent);
-    return found != of->second.memories.end() && !found->second.what.is_new();
+    const auto owner = tenants_.find(agent.tenant());
+    if (owner == tenants_.end()) return false;
+    const auto found = owner->second.memories.find(agent);
+    return found != owner->second.memories.end() && !found->second.content.is_new();
 }
 
 std::vector<std::string> session_registry::ids(const storage::tenant_id& tenant) const {
     std::lock_guard lock(mutex_);
     std::vector<std::string> found;
-    const auto of = tenants_.find(tenant);
-    if (of == tenants_.end()) return found;
-    for (const auto& [id, each] : of->second.sessions) found.push_back(id);
+    const auto owner = tenants_.find(tenant);
+    if (owner == tenants_.end()) return found;
+    for (const auto& [id, each] : owner->second.sessions) found.push_back(id);
     return found;
 }
 
@@ -318,49 +319,49 @@ protocol::result<session_registry::begun> session_registry::begin_once(
     return made;
 }
 
-void session_registry::end(const key& which) {
+void session_registry::end(const key& session_key) {
     std::lock_guard lock(mutex_);
-    live* found = find(which.first, which.second).one;
+    live* found = find(session_key.first, session_key.second).one;
     if (found != nullptr) found->is_running = found->is_leaving = false;
 }
 
 protocol::result<session_registry::known_reply> session_registry::find_reply(
-    const live& of, const keyed_request& wanted) {
-    for (const reply_entry& each : of.replies) {
-        if (each.what->key != wanted.key) continue;
-        if (each.what->what != wanted.what)
+    const live& session, const keyed_request& wanted) {
+    for (const reply_entry& each : session.replies) {
+        if (each.reply->key != wanted.key) continue;
+        if (each.reply->digest != wanted.digest)
             return fail(errc::conflict, "idempotency-key: it came with another request before");
-        return each.what;
+        return each.reply;
     }
     return known_reply();
 }
 
-void session_registry::drop_oldest_reply(tenant_state& of, live& one) {
+void session_registry::drop_oldest_reply(tenant_state& owner, live& one) {
     const std::size_t bytes = one.replies.front().bytes;
     one.replies.pop_front();
     one.reply_bytes -= bytes;
-    of.reply_bytes -= bytes;
+    owner.reply_bytes -= bytes;
     const std::size_t before = one.bytes;
     one.bytes = bytes_of(one.now) + one.reply_bytes;
-    add_bytes(of, one.bytes, before);
+    add_bytes(owner, one.bytes, before);
 }
 
-void session_registry::drop_replies(tenant_state& of, live& latest) {
+void session_registry::drop_replies(tenant_state& owner, live& latest) {
     const auto is_over = [&] {
         return latest.replies.size() > kept_replies_max ||
                latest.reply_bytes > session_replies_bytes_max;
     };
-    while (is_over() && latest.replies.size() > 1) drop_oldest_reply(of, latest);
-    while (of.reply_bytes > tenant_replies_bytes_max) {
+    while (is_over() && latest.replies.size() > 1) drop_oldest_reply(owner, latest);
+    while (owner.reply_bytes > tenant_replies_bytes_max) {
         live* oldest = nullptr;
-        for (auto& [id, each] : of.sessions) {
+        for (auto& [id, each] : owner.sessions) {
             const bool may_go = each.replies.size() > (&each == &latest ? 1u : 0u);
             if (may_go &&
                 (oldest == nullptr || each.replies.front().number < oldest->replies.front().number))
                 oldest = &each;
         }
         if (oldest == nullptr) return;
-        drop_oldest_reply(of, *oldest);
+        drop_oldest_reply(owner, *oldest);
     }
 }
 
@@ -387,12 +388,12 @@ protocol::result<session_registry::next_write> session_registry::next_to_write(
     if (find_unstored(one.line_parts, stored, lines)) return next;
     std::vector<known_memory*> memories;
     for (const storage::agent_id& each : one.agents) {
-        known_memory& known = at.of->memories[each];
+        known_memory& known = at.owner->memories[each];
         const auto exchanges = [&](const stored_part& part, std::size_t begin) {
-            next.part = {part.name, {}, items_from(known.what.exchanges, begin, part.items)};
+            next.part = {part.name, {}, items_from(known.content.exchanges, begin, part.items)};
         };
-        name_parts(known.what.exchanges, exchanges_rest_bytes_max, known.what.parts);
-        if (find_unstored(known.what.parts, stored, exchanges)) return next;
+        name_parts(known.content.exchanges, exchanges_rest_bytes_max, known.content.parts);
+        if (find_unstored(known.content.parts, stored, exchanges)) return next;
         memories.push_back(&known);
     }
     head_to_write& made = next.head.emplace();
@@ -401,13 +402,13 @@ protocol::result<session_registry::next_write> session_registry::next_to_write(
     made.head.now.lines = rest_of(one.now.lines, one.line_parts);
     made.head.line_parts = one.line_parts;
     for (std::size_t i = 0; i < memories.size(); ++i) {
-        const memory& known = memories[i]->what;
+        const memory& known = memories[i]->content;
         if (known.is_new() && known.system.empty()) continue;
         made.head.memories.emplace_back(one.agents[i].str(),
                                         memory{known.system, rest_of(known.exchanges, known.parts),
                                                known.has_older, known.parts});
     }
-    for (const reply_entry& each : one.replies) made.head.replies.push_back(each.what);
+    for (const reply_entry& each : one.replies) made.head.replies.push_back(each.reply);
     return next;
 }
 
@@ -421,30 +422,31 @@ protocol::result<void> session_registry::load(const storage::tenant_id& tenant,
     for (const auto& [name, kept] : all->memories)
         for (const coordination::exchange& each : kept.exchanges) bytes += bytes_of(each);
     std::lock_guard lock(mutex_);
-    tenant_state& of = tenants_[tenant];
-    if (of.sessions.contains(id)) return fail(errc::conflict, "Session " + id + " is there");
-    if (of.sessions.size() >= sessions_max)
+    tenant_state& owner = tenants_[tenant];
+    if (owner.sessions.contains(id)) return fail(errc::conflict, "Session " + id + " is there");
+    if (owner.sessions.size() >= sessions_max)
         return fail(errc::conflict,
                     "there are " + std::to_string(sessions_max) + " sessions of this client");
     // What ran out of its bounds by an answer was acknowledged.
-    if (auto ok = check_space(of, bytes, bounds_.tenant_bytes / 4); !ok) return ok;
-    live& one = of.sessions.emplace(id, live(std::move(all->now))).first->second;
-    name_agents(tenant, of, one);
+    if (auto ok = check_space(owner, bytes, bounds_.tenant_bytes / 4); !ok) return ok;
+    live& one = owner.sessions.emplace(id, live(std::move(all->now))).first->second;
+    name_agents(tenant, owner, one);
     one.line_parts = std::move(all->line_parts);
     for (const stored_part& each : one.line_parts) one.keeping->stored.insert(each.name);
     for (auto& [name, kept] : all->memories) {
         for (const stored_part& each : kept.parts) one.keeping->stored.insert(each.name);
         const auto agent = std::ranges::find(one.agents, name, &storage::agent_id::str);
         if (agent == one.agents.end()) continue;
-        known_memory& known = of.memories[*agent];
-        const bool is_longer = kept.exchanges.size() > known.what.exchanges.size();
-        if (!known.what.is_new() && !is_longer) continue;
-        add_bytes(of, 0, std::exchange(known.bytes, 0));
+        known_memory& known = owner.memories[*agent];
+        const bool is_longer = kept.exchanges.size() > known.content.exchanges.size();
+        if (!known.content.is_new() && !is_longer) continue;
+        add_bytes(owner, 0, std::exchange(known.bytes, 0));
         known.counted = 0;
-        known.what = std::move(kept);
+        known.content = std::move(kept);
     }
-    for (kept_reply& each : all->replies) room(*this, of, one).keep_reply(std::move(each));
-    count_changes({&of, &one});
+    for (kept_reply& each : all->replies)
+        locked_session(*this, owner, one).keep_reply(std::move(each));
+    count_changes({&owner, &one});
     one.keeping->written = one.changes;
     return {};
 }
@@ -466,19 +468,19 @@ std::shared_ptr<const void> session_registry::remove(running taken) {
     };
     auto gone = std::make_shared<removed>();
     std::lock_guard lock(mutex_);
-    taken.of_ = nullptr;
-    tenant_state& of = tenants_.at(taken.key_.first);
-    gone->one = of.sessions.extract(taken.key_.second);
+    taken.registry_ = nullptr;
+    tenant_state& owner = tenants_.at(taken.key_.first);
+    gone->one = owner.sessions.extract(taken.key_.second);
     live& one = gone->one.mapped();
-    add_bytes(of, 0, one.bytes);
-    of.reply_bytes -= one.reply_bytes;
+    add_bytes(owner, 0, one.bytes);
+    owner.reply_bytes -= one.reply_bytes;
     for (std::size_t i = 0; i < one.agents.size(); ++i) {
-        const auto known = of.memories.find(one.agents[i]);
+        const auto known = owner.memories.find(one.agents[i]);
         --known->second.sessions;
         if (coordination::outlives(one.now, one.now.agents[i])) continue;
-        add_bytes(of, 0, known->second.bytes);
-        gone->memories.push_back(std::move(known->second.what));
-        of.memories.erase(known);
+        add_bytes(owner, 0, known->second.bytes);
+        gone->memories.push_back(std::move(known->second.content));
+        owner.memories.erase(known);
         --memories_;
     }
     return gone;
@@ -488,19 +490,19 @@ std::vector<std::string> session_registry::forget(const storage::tenant_id& tena
                                                   const std::vector<storage::agent_id>& agents) {
     const std::set<storage::agent_id> gone(agents.begin(), agents.end());
     std::lock_guard lock(mutex_);
-    const auto of = tenants_.find(tenant);
-    if (of == tenants_.end()) return {};
+    const auto owner = tenants_.find(tenant);
+    if (owner == tenants_.end()) return {};
     std::vector<std::string> sessions;
     for (const storage::agent_id& each : agents) {
-        const auto known = of->second.memories.find(each);
-        if (known == of->second.memories.end()) continue;
-        known->second.what = {};
-        count_memory(of->second, known->second);
+        const auto known = owner->second.memories.find(each);
+        if (known == owner->second.memories.end()) continue;
+        known->second.content = {};
+        count_memory(owner->second, known->second);
         if (known->second.sessions > 0) continue;
-        of->second.memories.erase(known);
+        owner->second.memories.erase(known);
         --memories_;
     }
-    for (auto& [id, each] : of->second.sessions) {
+    for (auto& [id, each] : owner->second.sessions) {
         const auto is_gone = [&](const storage::agent_id& one) { return gone.contains(one); };
         if (std::ranges::none_of(each.agents, is_gone)) continue;
         sessions.push_back(id);
@@ -511,12 +513,12 @@ std::vector<std::string> session_registry::forget(const storage::tenant_id& tena
 
 void session_registry::forget_all() {
     std::lock_guard lock(mutex_);
-    for (auto& [tenant, of] : tenants_) {
-        for (auto& [agent, known] : of.memories) {
-            known.what = {};
-            count_memory(of, known);
+    for (auto& [tenant, owner] : tenants_) {
+        for (auto& [agent, known] : owner.memories) {
+            known.content = {};
+            count_memory(owner, known);
         }
-        drop_unused_memories(of);
+        drop_unused_memories(owner);
     }
 }
 

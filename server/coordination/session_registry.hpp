@@ -67,11 +67,11 @@ class session_registry {
     /// A request that came with an Idempotency-Key.
     struct keyed_request {
         std::string key;
-        std::string what;  // a hash of path and body
+        std::string digest;  // a hash of path and body
     };
 
     /// One session as long as the lock is held.
-    class room {
+    class locked_session {
       public:
         session& now() const;
         /// Whose memory in the engine this agent has.
@@ -81,7 +81,7 @@ class session_registry {
         /// Tokens that were computed ahead of the agent's next turn. Outlives the session.
         std::shared_ptr<std::atomic<int>> read_ahead(int agent) const;
         /// A request that works on an agent of the session.
-        void add_run(engine_run what) const;
+        void add_run(engine_run run) const;
         /// Those that have not ended.
         std::vector<engine_run> runs() const;
         /// Whether so much more may be kept. Errors: conflict, overloaded.
@@ -94,9 +94,9 @@ class session_registry {
 
       private:
         friend class session_registry;
-        room(session_registry& of, tenant_state& tenant, live& what)
-            : of_(of), tenant_(tenant), live_(what) {}
-        session_registry& of_;
+        locked_session(session_registry& registry, tenant_state& tenant, live& session)
+            : registry_(registry), tenant_(tenant), live_(session) {}
+        session_registry& registry_;
         tenant_state& tenant_;
         live& live_;
     };
@@ -106,17 +106,18 @@ class session_registry {
     class running {
       public:
         running(running&& other) noexcept
-            : of_(std::exchange(other.of_, nullptr)), key_(std::move(other.key_)) {}
+            : registry_(std::exchange(other.registry_, nullptr)), key_(std::move(other.key_)) {}
         running& operator=(running&&) = delete;
         ~running() {
-            if (of_ != nullptr) of_->end(key_);
+            if (registry_ != nullptr) registry_->end(key_);
         }
 
       private:
         friend class session_registry;
         using key = std::pair<storage::tenant_id, std::string>;
-        running(session_registry& of, key which) : of_(&of), key_(std::move(which)) {}
-        session_registry* of_;
+        running(session_registry& registry, key session_key)
+            : registry_(&registry), key_(std::move(session_key)) {}
+        session_registry* registry_;
         key key_;
     };
 
@@ -132,17 +133,17 @@ class session_registry {
     /// What the tenant's sessions take.
     std::size_t bytes(const storage::tenant_id& tenant) const;
 
-    /// What `work(room)` returns, a value or a result; it may change the session. Errors:
+    /// What `work(locked_session)` returns, a value or a result; it may change the session. Errors:
     /// not_found; conflict, while the session is removed; those of `work`.
     template <class Work>
-    auto with(const storage::tenant_id& tenant, const std::string& id, Work work) ->
-        typename flat_result<std::invoke_result_t<Work&, const room&>>::type {
+    auto run_locked(const storage::tenant_id& tenant, const std::string& id, Work work) ->
+        typename flat_result<std::invoke_result_t<Work&, const locked_session&>>::type {
         std::lock_guard lock(mutex_);
         const place at = find(tenant, id);
         if (at.one == nullptr) return no_session(id);
         if (at.one->is_leaving) return is_leaving(id);
         const count_anew afterwards{*this, at};
-        return work(room(*this, *at.of, *at.one));
+        return work(locked_session(*this, *at.owner, *at.one));
     }
     /// The same without a change.
     template <class Work>
@@ -227,13 +228,13 @@ class session_registry {
 
   private:
     struct known_memory {
-        memory what{};
+        memory content{};
         std::size_t counted = 0;  // exchanges, in bytes
         std::size_t bytes = 0;
         std::size_t sessions = 0;  // whose agents have it
     };
     struct reply_entry {
-        known_reply what;
+        known_reply reply;
         std::size_t bytes = 0;
         std::uint64_t number = 0;  // of all, by age
     };
@@ -262,7 +263,7 @@ class session_registry {
         std::size_t reply_bytes = 0;
     };
     struct place {
-        tenant_state* of = nullptr;
+        tenant_state* owner = nullptr;
         live* one = nullptr;
     };
     /// Counts what has changed, whatever way the work ends.
@@ -275,20 +276,22 @@ class session_registry {
 
     place find(const storage::tenant_id& tenant, const std::string& id);
     const live* find_live(const storage::tenant_id& tenant, const std::string& id) const;
-    void end(const key& which);
+    void end(const key& session_key);
     void count_changes(const place& at) noexcept;
-    void count_memory(tenant_state& of, known_memory& one) noexcept;
-    void add_bytes(tenant_state& of, std::size_t more, std::size_t less) noexcept;
-    void let_go(tenant_state& of, live& one);
-    void drop_oldest_reply(tenant_state& of, live& one);
-    void drop_replies(tenant_state& of, live& latest);
-    void name_agents(const storage::tenant_id& tenant, tenant_state& of, live& one);
+    void count_memory(tenant_state& owner, known_memory& one) noexcept;
+    void add_bytes(tenant_state& owner, std::size_t more, std::size_t less) noexcept;
+    void let_go(tenant_state& owner, live& one);
+    void drop_oldest_reply(tenant_state& owner, live& one);
+    void drop_replies(tenant_state& owner, live& latest);
+    void name_agents(const storage::tenant_id& tenant, tenant_state& owner, live& one);
     /// Errors: conflict, overloaded. `slack`: beyond the bounds.
-    protocol::result<void> check_space(tenant_state& of, std::size_t bytes, std::size_t slack = 0);
+    protocol::result<void> check_space(tenant_state& owner, std::size_t bytes,
+                                       std::size_t slack = 0);
     /// What is known of agents in no session is found in the engine when they come back.
-    void drop_unused_memories(tenant_state& of);
+    void drop_unused_memories(tenant_state& owner);
     static protocol::failure is_leaving(const std::string& id);
-    static protocol::result<known_reply> find_reply(const live& of, const keyed_request& wanted);
+    static protocol::result<known_reply> find_reply(const live& session,
+                                                    const keyed_request& wanted);
 
     const session_bounds bounds_;
     mutable std::mutex mutex_;

@@ -8,8 +8,8 @@
 
 namespace semantic::server {
 
-response get_dashboard(const services& with, const request& incoming);
-response get_dashboard_file(const services& with, const request& incoming);
+response get_dashboard(const services& server, const request& incoming);
+response get_dashboard_file(const services& server, const request& incoming);
 
 /// Whether a person asks for it in a browser, and not a program: it prefers HTML.
 bool is_browser(const request& incoming);

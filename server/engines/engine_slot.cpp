@@ -14,8 +14,8 @@ constexpr std::size_t outcomes_max = 64;
 }  // namespace
 
 struct engine_lease::hold {
-    hold(engine_slot& of, engine::engine* engine, std::size_t number, bool request)
-        : slot(of), held(engine), model(number), is_request(request) {}
+    hold(engine_slot& owner, engine::engine* engine, std::size_t number, bool request)
+        : slot(owner), held(engine), model(number), is_request(request) {}
     ~hold() {
         std::lock_guard lock(slot.mutex_);
         slot.holds_.erase(this);

@@ -83,7 +83,7 @@ bool options::parse(const std::vector<std::string>& words) {
         values_);
     if (values_.count("help") != 0) {
         std::cout << "usage: semantic-eval " << self_.name << " " << self_.arguments << "\n"
-                  << self_.what << "\n\n"
+                  << self_.summary << "\n\n"
                   << description_;
         return false;
     }
@@ -151,10 +151,10 @@ std::string read_standard_input() {
 
 std::string read_text_file(const std::string& path) {
     if (path == "-") return read_standard_input();
-    std::ifstream in(path, std::ios::binary);
-    if (!in) throw bad_input(path + ": cannot be opened");
-    std::string text((std::istreambuf_iterator<char>(in)), std::istreambuf_iterator<char>());
-    if (in.bad()) throw bad_input(path + ": reading failed");
+    std::ifstream file(path, std::ios::binary);
+    if (!file) throw bad_input(path + ": cannot be opened");
+    std::string text((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
+    if (file.bad()) throw bad_input(path + ": reading failed");
     return text;
 }
 
@@ -187,8 +187,8 @@ void check_kv_name(const std::string& name) {
 
 std::vector<std::string> parse_kv_list(const std::string& option, const std::string& list) {
     std::vector<std::string> names;
-    std::istringstream in(list);
-    for (std::string word; std::getline(in, word, ',');) {
+    std::istringstream words(list);
+    for (std::string word; std::getline(words, word, ',');) {
         try {
             check_kv_name(word);
         } catch (const bad_input& error) {
@@ -200,8 +200,8 @@ std::vector<std::string> parse_kv_list(const std::string& option, const std::str
     return names;
 }
 
-progress_line::progress_line(std::string what)
-    : what_(std::move(what)), terminal_(::isatty(STDERR_FILENO) == 1) {}
+progress_line::progress_line(std::string label)
+    : label_(std::move(label)), terminal_(::isatty(STDERR_FILENO) == 1) {}
 
 progress_line::~progress_line() {
     if (shown_) std::fputs("\r\033[K", stderr);
@@ -209,7 +209,7 @@ progress_line::~progress_line() {
 
 void progress_line::show(std::size_t done, std::size_t all, const std::string& note) {
     if (!terminal_) return;
-    std::fprintf(stderr, "\r%s: %zu of %zu%s%s\033[K", what_.c_str(), done, all,
+    std::fprintf(stderr, "\r%s: %zu of %zu%s%s\033[K", label_.c_str(), done, all,
                  note.empty() ? "" : ", ", note.c_str());
     std::fflush(stderr);
     shown_ = true;

@@ -26,7 +26,7 @@ struct bad_input : std::runtime_error {
 struct command {
     const char* name;
     const char* arguments;  // as the usage line shows them
-    const char* what;
+    const char* summary;
     int (*run)(const command& self, const std::vector<std::string>& words);
 };
 
@@ -109,12 +109,12 @@ std::vector<std::string> parse_kv_list(const std::string& option, const std::str
 /// One line on stderr that is rewritten in place; silent when stderr is no terminal.
 class progress_line {
   public:
-    explicit progress_line(std::string what);
+    explicit progress_line(std::string label);
     ~progress_line();
     void show(std::size_t done, std::size_t all, const std::string& note = {});
 
   private:
-    std::string what_;
+    std::string label_;
     bool terminal_;
     bool shown_ = false;
 };

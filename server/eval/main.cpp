@@ -71,7 +71,7 @@ constexpr command commands[] = {
 void print_usage(std::ostream& out) {
     out << "usage: semantic-eval COMMAND [OPTIONS]; semantic-eval COMMAND --help tells more\n\n";
     for (const command& each : commands)
-        out << "  " << each.name << "\n      " << each.what << "\n";
+        out << "  " << each.name << "\n      " << each.summary << "\n";
 }
 
 }  // namespace

@@ -27,8 +27,8 @@ std::vector<int> parse_positions(const std::string& list, std::size_t token_coun
         return positions;
     }
     positions.clear();
-    std::istringstream in(list);
-    for (std::string word; std::getline(in, word, ',');) {
+    std::istringstream words(list);
+    for (std::string word; std::getline(words, word, ',');) {
         int position = -1;
         const auto [end, ec] = std::from_chars(word.data(), word.data() + word.size(), position);
         if (ec != std::errc() || end != word.data() + word.size() || position < 0 ||

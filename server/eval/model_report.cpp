@@ -65,10 +65,10 @@ class inspection {
         try {
             body();
         } catch (const std::exception& error) {
-            const std::string what = error.what();
+            const std::string problem = error.what();
             const auto& told = report_.problems;
-            if (std::find(told.begin(), told.end(), what) == told.end())
-                report_.problems.push_back(what);
+            if (std::find(told.begin(), told.end(), problem) == told.end())
+                report_.problems.push_back(problem);
         }
     }
 
@@ -107,10 +107,12 @@ class inspection {
         });
     }
 
-    static std::string text_at(const std::map<std::string, storage::gguf_value, std::less<>>& in,
-                               std::string_view key) {
-        const auto at = in.find(key);
-        const auto* text = at == in.end() ? nullptr : std::get_if<std::string_view>(&at->second);
+    static std::string text_at(
+        const std::map<std::string, storage::gguf_value, std::less<>>& values,
+        std::string_view key) {
+        const auto at = values.find(key);
+        const auto* text =
+            at == values.end() ? nullptr : std::get_if<std::string_view>(&at->second);
         return text == nullptr ? "" : std::string(*text);
     }
 

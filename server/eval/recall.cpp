@@ -74,9 +74,9 @@ std::vector<recall_case> load_cases(const recall_options& options,
                                     const engine::tokenizer& tokenizer) {
     std::vector<recall_case> cases;
     std::map<int, int> of_length;
-    std::istringstream in(read_text_file(options.cases));
+    std::istringstream file(read_text_file(options.cases));
     int number = 0;
-    for (std::string line; std::getline(in, line);) {
+    for (std::string line; std::getline(file, line);) {
         ++number;
         if (line.empty()) continue;
         if (options.limit > 0 && static_cast<int>(cases.size()) == options.limit) break;

@@ -49,33 +49,33 @@ clear_result clear_all(engine::engine& engine, const std::optional<std::string>&
 
 }  // namespace
 
-response get_nodes(const services& with, const request&) {
-    return json_response("{\"nodes\":" + nodes_text(with) + "}");
+response get_nodes(const services& server, const request&) {
+    return json_response("{\"nodes\":" + nodes_text(server) + "}");
 }
 
-net::awaitable<std::optional<response>> delete_caches(const services& with, const request& incoming,
-                                                      client_link&) {
+net::awaitable<std::optional<response>> delete_caches(const services& server,
+                                                      const request& incoming, client_link&) {
     const std::optional<std::string> model = incoming.query("model");
     auto work = [&] { return clear_all(*incoming.engine, model); };
-    clear_result cleared = co_await run_on(with.workers, work);
+    clear_result cleared = co_await run_on(server.workers, work);
     if (model && !cleared.found_any)
         co_return error_response(
             incoming, fail(errc::not_found, "no model " + *model + " remembers an agent", "model"));
-    log_event(log_level::warning, incoming.who(),
+    log_event(log_level::warning, incoming.id_for_log(),
               "caches cleared: " + std::to_string(cleared.done.on_disk) + " agents");
     if (cleared.fault) {
         protocol::failure told = public_fault(incoming, *cleared.fault);
-        told.what = "cleared " + std::to_string(cleared.done.on_disk) + " agents, but " +
-                    std::to_string(cleared.failed) + " not: " + told.what;
+        told.message = "cleared " + std::to_string(cleared.done.on_disk) + " agents, but " +
+                       std::to_string(cleared.failed) + " not: " + told.message;
         co_return error_response(incoming, told);
     }
     co_return json_response(admin::cleared_body(cleared.done));
 }
 
-response post_seed(const services& with, const request& incoming) {
+response post_seed(const services& server, const request& incoming) {
     auto seed = admin::parse_seed(incoming.body);
     if (!seed) return error_response(incoming, seed.error());
-    with.seed.set(*seed);
+    server.seed.set(*seed);
     return json_response(admin::seed_body(*seed));
 }
 

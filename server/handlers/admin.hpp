@@ -14,13 +14,13 @@
 namespace semantic::server {
 
 /// GET /admin/nodes: {"nodes":[…]}, of live/node_board.hpp.
-response get_nodes(const services& with, const request& incoming);
+response get_nodes(const services& server, const request& incoming);
 
 /// Forgets every agent of every tenant, but those that answer a request now.
-boost::asio::awaitable<std::optional<response>> delete_caches(const services& with,
+boost::asio::awaitable<std::optional<response>> delete_caches(const services& server,
                                                               const request& incoming,
                                                               client_link& client);
 /// The seed of requests that bring none.
-response post_seed(const services& with, const request& incoming);
+response post_seed(const services& server, const request& incoming);
 
 }  // namespace semantic::server

@@ -72,9 +72,9 @@ protocol::result<engine::agent_info> remembered_agent(const request& incoming) {
 }
 
 /// The same when no request works with it. Errors: also conflict.
-protocol::result<engine::agent_info> idle_agent(const request& incoming, std::string_view what) {
+protocol::result<engine::agent_info> idle_agent(const request& incoming, std::string_view action) {
     auto info = known_agent(incoming);
-    if (info && info->in_use) return agents::agent_runs(info->id, what);
+    if (info && info->in_use) return agents::agent_runs(info->id, action);
     return info;
 }
 
@@ -111,10 +111,10 @@ response created(std::string body) {
 }
 
 /// The agent that a body names, or a new name.
-net::awaitable<protocol::result<storage::agent_id>> named_or_new(const services& with,
+net::awaitable<protocol::result<storage::agent_id>> named_or_new(const services& server,
                                                                  const request& incoming) {
     auto parse = [&] { return agents::parse_name(incoming.body); };
-    auto name = co_await parse_body(with, incoming, parse);
+    auto name = co_await parse_body(server, incoming, parse);
     if (!name) co_return name.error();
     if (!*name) *name = *storage::agent_id::parse(protocol::id_maker(random_bits).make("agent_"));
     co_return (*name)->of(tenant_of(incoming));
@@ -138,24 +138,24 @@ response created_agent(const request& incoming, const storage::agent_id& agent,
 
 /// Runs `work`, which returns a storage result, where it may block. Returns: what went wrong.
 template <class Work>
-net::awaitable<std::optional<protocol::failure>> blocking(const services& with,
+net::awaitable<std::optional<protocol::failure>> blocking(const services& server,
                                                           const request& incoming, Work work) {
-    auto done = co_await run_on(choose_workers(with, incoming, job_length::long_job), work);
+    auto done = co_await run_on(choose_workers(server, incoming, job_length::long_job), work);
     if (!done) co_return public_fault(incoming, done.error());
     co_return std::nullopt;
 }
 
-net::awaitable<reply> evict(const services& with, const request& incoming) {
+net::awaitable<reply> evict(const services& server, const request& incoming) {
     auto info = idle_agent(incoming, "moved to disk");
     if (!info) co_return error_response(incoming, info.error());
     // An agent may be hot under several models that are loaded.
     auto work = [&] {
         storage::result<void> done;
-        for (const engine_lease& each : with.engines.look_at_all())
+        for (const engine_lease& each : server.engines.look_at_all())
             if (done) done = each->evict(info->id);
         return done;
     };
-    auto fault = co_await blocking(with, incoming, work);
+    auto fault = co_await blocking(server, incoming, work);
     if (fault) co_return error_response(incoming, *fault);
     auto now = incoming.engine->inspect(info->id);
     if (!now) co_return error_response(incoming, agents::no_agent(info->id));
@@ -165,17 +165,18 @@ net::awaitable<reply> evict(const services& with, const request& incoming) {
 }  // namespace
 
 // All of the client's agents are looked at, whatever the page's length.
-net::awaitable<reply> get_agents(const services& with, const request& incoming, client_link&) {
+net::awaitable<reply> get_agents(const services& server, const request& incoming, client_link&) {
     auto list = [&] {
         const agents::list_query query{incoming.query("limit"), incoming.query("after")};
         return agents::list_body(cards_of(incoming), model_of(incoming), query);
     };
-    auto body = co_await run_on(choose_workers(with, incoming), list, incoming.gone);
+    auto body = co_await run_on(choose_workers(server, incoming), list, incoming.gone);
     co_return body ? json_response(std::move(*body)) : error_response(incoming, body.error());
 }
 
 // Every block of every agent of the client is looked at: milliseconds where there are thousands.
-net::awaitable<reply> get_agent_stats(const services& with, const request& incoming, client_link&) {
+net::awaitable<reply> get_agent_stats(const services& server, const request& incoming,
+                                      client_link&) {
     const engine::engine& engine = *incoming.engine;
     const engine::model_info& info = engine.info();
     std::vector<agents::agent_card> cards;
@@ -184,7 +185,7 @@ net::awaitable<reply> get_agent_stats(const services& with, const request& incom
         return engine.memory_of(tenant_of(incoming));
     };
     const engine::memory_usage mine =
-        co_await run_on(choose_workers(with, incoming, job_length::long_job), count);
+        co_await run_on(choose_workers(server, incoming, job_length::long_job), count);
     agents::capacity_card memory;
     memory.model = info.id;
     memory.pool_bytes = info.pool_bytes;
@@ -208,40 +209,41 @@ response get_agent(const services&, const request& incoming) {
     return json_response(agents::agent_body(card_of(*info), model_of(incoming)));
 }
 
-net::awaitable<reply> post_agents(const services& with, const request& incoming, client_link&) {
-    auto agent = co_await named_or_new(with, incoming);
+net::awaitable<reply> post_agents(const services& server, const request& incoming, client_link&) {
+    auto agent = co_await named_or_new(server, incoming);
     if (!agent) co_return error_response(incoming, agent.error());
     if (incoming.engine->inspect(*agent)) co_return error_response(incoming, taken(*agent));
     auto work = [&] { return incoming.engine->create(*agent); };
-    auto fault = co_await blocking(with, incoming, work);
+    auto fault = co_await blocking(server, incoming, work);
     if (fault) co_return error_response(incoming, creation_fault(*agent, *fault));
     co_return created_agent(incoming, *agent, {});
 }
 
-net::awaitable<reply> post_agent_fork(const services& with, const request& incoming, client_link&) {
+net::awaitable<reply> post_agent_fork(const services& server, const request& incoming,
+                                      client_link&) {
     auto parent = remembered_agent(incoming);
     if (!parent) co_return error_response(incoming, parent.error());
-    auto agent = co_await named_or_new(with, incoming);
+    auto agent = co_await named_or_new(server, incoming);
     if (!agent) co_return error_response(incoming, agent.error());
     if (incoming.engine->inspect(*agent)) co_return error_response(incoming, taken(*agent));
     auto work = [&] { return incoming.engine->fork(parent->id, *agent); };
-    auto fault = co_await blocking(with, incoming, work);
+    auto fault = co_await blocking(server, incoming, work);
     if (fault) co_return error_response(incoming, creation_fault(*agent, *fault));
     co_return created_agent(incoming, *agent, parent->id.str());
 }
 
-net::awaitable<reply> post_agent_evict(const services& with, const request& incoming,
+net::awaitable<reply> post_agent_evict(const services& server, const request& incoming,
                                        client_link&) {
-    co_return co_await evict(with, incoming);
+    co_return co_await evict(server, incoming);
 }
 
-net::awaitable<reply> delete_agent(const services& with, const request& incoming, client_link&) {
+net::awaitable<reply> delete_agent(const services& server, const request& incoming, client_link&) {
     const std::string evict_only = incoming.query("evict_only").value_or("false");
     if (evict_only != "true" && evict_only != "false")
         co_return error_response(
             incoming, fail(errc::bad_value, "evict_only: must be true or false", "evict_only"));
     if (evict_only == "true") {
-        reply evicted = co_await evict(with, incoming);
+        reply evicted = co_await evict(server, incoming);
         co_return evicted->status == 200 ? no_content() : std::move(evicted);
     }
     const std::string deletes_branches = incoming.query("branches").value_or("true");
@@ -251,7 +253,7 @@ net::awaitable<reply> delete_agent(const services& with, const request& incoming
     const std::optional<std::string> model = incoming.query("model");
     // All of the client's agents are looked at.
     auto find = [&] { return agents_to_delete(incoming, deletes_branches == "true" && !model); };
-    auto found = co_await run_on(choose_workers(with, incoming), find);
+    auto found = co_await run_on(choose_workers(server, incoming), find);
     if (!found) co_return error_response(incoming, found.error());
     if (model && models_meant(found->back(), *model).empty())
         co_return error_response(incoming, agents::no_memory_of(found->back().id, *model));
@@ -266,31 +268,31 @@ net::awaitable<reply> delete_agent(const services& with, const request& incoming
         }
         return done;
     };
-    auto fault = co_await blocking(with, incoming, work);
+    auto fault = co_await blocking(server, incoming, work);
     if (fault) co_return error_response(incoming, *fault);
     co_return no_content();
 }
 
-net::awaitable<reply> post_agent_generate(const services& with, const request& incoming,
+net::awaitable<reply> post_agent_generate(const services& server, const request& incoming,
                                           client_link& client) {
-    running_answer counted(with.probe);
+    running_answer counted(server.probe);
     auto agent = agent_of_path(incoming);
     if (!agent) co_return error_response(incoming, agent.error());
     protocol::request_limits limits;
-    limits.json.bytes_max = with.limits.body_bytes_max;
+    limits.json.bytes_max = server.limits.body_bytes_max;
     auto parse = [&] { return agents::parse_generate(incoming.body, limits); };
-    auto parsed = co_await parse_body(with, incoming, parse);
+    auto parsed = co_await parse_body(server, incoming, parse);
     if (!parsed) co_return error_response(incoming, parsed.error());
     if (parsed->append)
         if (auto info = remembered_agent(incoming); !info)
             co_return error_response(incoming, info.error());
 
     protocol::id_maker ids(random_bits);
-    auto wanted = parsed->take_generation(std::move(*agent), answer_deadline(with));
+    auto wanted = parsed->take_generation(std::move(*agent), answer_deadline(server));
     wanted.text = std::move(parsed->prompt);
     wanted.append = parsed->append;
     wanted.only_reads = wanted.max_tokens == 0;
-    answer_context asked{with, incoming, client};
+    answer_context asked{server, incoming, client};
     if (parsed->stream) {
         agents::generate_stream stream(incoming.id, ids, std::move(parsed->left_out));
         co_return co_await stream_answer(asked, std::move(wanted), stream);
@@ -304,7 +306,7 @@ namespace {
 /// One export: the engine writes on a thread that may wait, the client reads here.
 class agent_export {
   public:
-    agent_export(const services& with, const request& incoming, client_link& client,
+    agent_export(const services& server, const request& incoming, client_link& client,
                  storage::agent_id agent)
         : pipe_(std::make_shared<byte_pipe>(client.executor())),
           outcome_(std::make_shared<outcome>()) {
@@ -324,7 +326,7 @@ class agent_export {
                 out->fault = written.error();
             pipe->end();
         };
-        net::post(choose_transfers(with, incoming), work);
+        net::post(choose_transfers(server, incoming), work);
     }
     ~agent_export() { pipe_->close(); }
     agent_export(const agent_export&) = delete;
@@ -364,13 +366,13 @@ protocol::failure export_fault(const request& incoming, const storage::agent_id&
 
 }  // namespace
 
-net::awaitable<reply> get_agent_cache(const services& with, const request& incoming,
+net::awaitable<reply> get_agent_cache(const services& server, const request& incoming,
                                       client_link& client) {
-    running_answer counted(with.probe);
+    running_answer counted(server.probe);
     auto info = remembered_agent(incoming);
     if (!info) co_return error_response(incoming, info.error());
     if (incoming.method == "HEAD") co_return text_response({}, "application/octet-stream");
-    agent_export file(with, incoming, client, info->id);
+    agent_export file(server, incoming, client, info->id);
     std::string piece = co_await file.next();
     if (client.is_gone()) co_return std::nullopt;
     if (piece.empty() && file.fault())
@@ -389,8 +391,9 @@ net::awaitable<reply> get_agent_cache(const services& with, const request& incom
     co_return std::nullopt;
 }
 
-net::awaitable<reply> put_agent_cache(const services& with, const request& incoming, client_link&) {
-    running_answer counted(with.probe);
+net::awaitable<reply> put_agent_cache(const services& server, const request& incoming,
+                                      client_link&) {
+    running_answer counted(server.probe);
     auto agent = agent_of_path(incoming);
     if (!agent) co_return error_response(incoming, agent.error());
     auto before = incoming.engine->inspect(*agent);
@@ -401,11 +404,11 @@ net::awaitable<reply> put_agent_cache(const services& with, const request& incom
             incoming, fail(errc::missing_field, "the body must be a file of GET /cache"));
     engine::memory_source source;
     source.file_bytes = incoming.file->size();
-    source.read_at = [file = incoming.file](std::uint64_t offset, std::span<std::byte> into) {
-        return file->read_at(offset, into);
+    source.read_at = [file = incoming.file](std::uint64_t offset, std::span<std::byte> bytes) {
+        return file->read_at(offset, bytes);
     };
     auto work = [&] { return incoming.engine->import_agent(*agent, source); };
-    auto tokens = co_await run_on(choose_transfers(with, incoming), work);
+    auto tokens = co_await run_on(choose_transfers(server, incoming), work);
     if (!tokens) {
         public_fault(incoming, tokens.error());  // for the log
         co_return error_response(incoming, agents::import_fault(tokens.error()));

@@ -19,21 +19,22 @@ namespace semantic::server {
 /// The agent as it is shown.
 protocol::agents::agent_card card_of(const engine::agent_info& info);
 
-response get_agent(const services& with, const request& incoming);
+response get_agent(const services& server, const request& incoming);
 
 using awaited_reply = boost::asio::awaitable<std::optional<response>>;
-awaited_reply get_agents(const services& with, const request& incoming, client_link& client);
-awaited_reply get_agent_stats(const services& with, const request& incoming, client_link& client);
+awaited_reply get_agents(const services& server, const request& incoming, client_link& client);
+awaited_reply get_agent_stats(const services& server, const request& incoming, client_link& client);
 
-awaited_reply post_agents(const services& with, const request& incoming, client_link& client);
+awaited_reply post_agents(const services& server, const request& incoming, client_link& client);
 /// `?evict_only=true` moves the agent to disk instead; `?model=NAME` forgets what that model
 /// remembers of it.
-awaited_reply delete_agent(const services& with, const request& incoming, client_link& client);
-awaited_reply post_agent_generate(const services& with, const request& incoming,
+awaited_reply delete_agent(const services& server, const request& incoming, client_link& client);
+awaited_reply post_agent_generate(const services& server, const request& incoming,
                                   client_link& client);
-awaited_reply post_agent_fork(const services& with, const request& incoming, client_link& client);
-awaited_reply post_agent_evict(const services& with, const request& incoming, client_link& client);
-awaited_reply get_agent_cache(const services& with, const request& incoming, client_link& client);
-awaited_reply put_agent_cache(const services& with, const request& incoming, client_link& client);
+awaited_reply post_agent_fork(const services& server, const request& incoming, client_link& client);
+awaited_reply post_agent_evict(const services& server, const request& incoming,
+                               client_link& client);
+awaited_reply get_agent_cache(const services& server, const request& incoming, client_link& client);
+awaited_reply put_agent_cache(const services& server, const request& incoming, client_link& client);
 
 }  // namespace semantic::server

@@ -23,13 +23,13 @@ namespace coordination = protocol::coordination;
 using coordination::session;
 using protocol::errc;
 using reply = std::optional<response>;
-using room = session_registry::room;
+using locked_session = session_registry::locked_session;
 
 constexpr std::size_t key_bytes_max = 256;
 
-protocol::request_limits limits_of(const services& with) {
+protocol::request_limits limits_of(const services& server) {
     protocol::request_limits limits;
-    limits.json.bytes_max = with.limits.body_bytes_max;
+    limits.json.bytes_max = server.limits.body_bytes_max;
     return limits;
 }
 
@@ -58,49 +58,49 @@ protocol::result<optional_key> key_of(const request& incoming) {
 }
 
 /// Returns: what kept the session from being written as it is now.
-net::awaitable<protocol::result<void>> keep(const services& with, const request& incoming,
+net::awaitable<protocol::result<void>> keep(const services& server, const request& incoming,
                                             const storage::tenant_id& tenant,
                                             const std::string& id) {
-    auto work = [&] { return keep_session(with.sessions, *incoming.engine, tenant, id); };
-    co_return co_await run_on(choose_workers(with, incoming, job_length::long_job), work);
+    auto work = [&] { return keep_session(server.sessions, *incoming.engine, tenant, id); };
+    co_return co_await run_on(choose_workers(server, incoming, job_length::long_job), work);
 }
 
 /// The reply to what has changed the session, or did before, when that lasts.
-net::awaitable<response> when_kept(const services& with, const request& incoming,
+net::awaitable<response> when_kept(const services& server, const request& incoming,
                                    std::string body) {
     const storage::tenant_id tenant = tenant_of(incoming);
-    auto kept = co_await keep(with, incoming, tenant, incoming.parameter);
+    auto kept = co_await keep(server, incoming, tenant, incoming.parameter);
     co_return kept ? json_response(std::move(body)) : error_response(incoming, kept.error());
 }
 
 /// A whisper or a vote: done at once, by `make(room)`, a result<std::string>. Looked for, applied
 /// and kept under one lock.
 template <class Make>
-net::awaitable<reply> once(const services& with, const request& incoming, const optional_key& key,
+net::awaitable<reply> once(const services& server, const request& incoming, const optional_key& key,
                            Make make) {
-    auto change = [&](const room& in) -> text {
+    auto change = [&](const locked_session& locked) -> text {
         if (key) {
-            const auto before = in.find_reply(*key);
+            const auto before = locked.find_reply(*key);
             if (!before) return before.error();
             if (*before != nullptr) return (*before)->reply;
         }
-        text made = make(in);
-        if (made && key) in.keep_reply({key->key, key->what, *made});
+        text made = make(locked);
+        if (made && key) locked.keep_reply({key->key, key->digest, *made});
         return made;
     };
-    text body = with.sessions.with(tenant_of(incoming), incoming.parameter, change);
+    text body = server.sessions.run_locked(tenant_of(incoming), incoming.parameter, change);
     if (!body) co_return error_response(incoming, body.error());
-    co_return co_await when_kept(with, incoming, std::move(*body));
+    co_return co_await when_kept(server, incoming, std::move(*body));
 }
 
-session_client client_of(const answer_context& of) {
-    return {of.with,
-            of.client,
-            tenant_of(of.incoming),
-            of.incoming.id,
-            of.incoming.engine,
-            choose_workers(of.with, of.incoming, job_length::long_job),
-            account_of(of.incoming)};
+session_client client_of(const answer_context& context) {
+    return {context.server,
+            context.client,
+            tenant_of(context.incoming),
+            context.incoming.id,
+            context.incoming.engine,
+            choose_workers(context.server, context.incoming, job_length::long_job),
+            account_of(context.incoming)};
 }
 
 /// What is asked of a session, and what its reply is made of.
@@ -113,42 +113,45 @@ struct asked_turn {
 };
 
 /// One turn, round or decision, as one body.
-net::awaitable<reply> as_body(const answer_context& of, asked_turn asked) {
-    running_answer counted(of.with.probe);
-    auto begun =
-        of.with.sessions.begin_once(tenant_of(of.incoming), of.incoming.parameter, asked.key);
-    if (!begun) co_return error_response(of.incoming, begun.error());
+net::awaitable<reply> as_body(const answer_context& context, asked_turn asked) {
+    running_answer counted(context.server.probe);
+    auto begun = context.server.sessions.begin_once(tenant_of(context.incoming),
+                                                    context.incoming.parameter, asked.key);
+    if (!begun) co_return error_response(context.incoming, begun.error());
     if (begun->reply != nullptr)
-        co_return co_await when_kept(of.with, of.incoming, begun->reply->reply);
-    const session_client asker = client_of(of);
+        co_return co_await when_kept(context.server, context.incoming, begun->reply->reply);
+    const session_client asker = client_of(context);
     std::string body;
-    const auto at_end = [&](const room& in, taken_turns& taken) {
-        body = asked.show(in.now(), taken);
-        if (asked.key) in.keep_reply({asked.key->key, asked.key->what, body});
+    const auto at_end = [&](const locked_session& locked, taken_turns& taken) {
+        body = asked.show(locked.now(), taken);
+        if (asked.key) locked.keep_reply({asked.key->key, asked.key->digest, body});
     };
-    session_driver driver(asker, of.incoming.parameter, std::move(asked.how), {}, at_end);
+    session_driver driver(asker, context.incoming.parameter, std::move(asked.how), {}, at_end);
     auto done = co_await asked.take(driver);
-    if (!done && of.client.is_gone()) co_return std::nullopt;
-    if (!done) co_return error_response(of.incoming, done.error());
+    if (!done && context.client.is_gone()) co_return std::nullopt;
+    if (!done) co_return error_response(context.incoming, done.error());
     driver.read_ahead();
-    response last = co_await when_kept(of.with, of.incoming, std::move(body));
-    if (of.client.is_gone()) co_return std::nullopt;
+    response last = co_await when_kept(context.server, context.incoming, std::move(body));
+    if (context.client.is_gone()) co_return std::nullopt;
     co_return last;
 }
 
 /// A stream that was sent before, once more: its events are made again.
-net::awaitable<reply> send_again(const answer_context& of, const session_registry::kept_reply& kept,
-                                 sse_writer& writer) {
+net::awaitable<reply> send_again(const answer_context& context,
+                                 const session_registry::kept_reply& kept, sse_writer& writer) {
     constexpr std::size_t write_bytes = 64 * 1024;
-    const storage::tenant_id tenant = tenant_of(of.incoming);
-    auto written = co_await keep(of.with, of.incoming, tenant, of.incoming.parameter);
-    if (!written) co_return error_response(of.incoming, written.error());
-    auto agents = of.with.sessions.look(tenant, of.incoming.parameter, [](const session& now) {
-        std::vector<coordination::shown_agent> shown;
-        for (const coordination::agent& each : now.agents) shown.push_back({each.id, each.name});
-        return shown;
-    });
-    if (!agents) co_return error_response(of.incoming, agents.error());
+    const storage::tenant_id tenant = tenant_of(context.incoming);
+    auto written =
+        co_await keep(context.server, context.incoming, tenant, context.incoming.parameter);
+    if (!written) co_return error_response(context.incoming, written.error());
+    auto agents =
+        context.server.sessions.look(tenant, context.incoming.parameter, [](const session& now) {
+            std::vector<coordination::shown_agent> shown;
+            for (const coordination::agent& each : now.agents)
+                shown.push_back({each.id, each.name});
+            return shown;
+        });
+    if (!agents) co_return error_response(context.incoming, agents.error());
     coordination::replayed_events events(kept, std::move(*agents));
     std::string bytes;
     for (auto event = events.next(); event; event = events.next()) {
@@ -164,34 +167,35 @@ net::awaitable<reply> send_again(const answer_context& of, const session_registr
 }
 
 /// The same as events, of which the last comes from `show`.
-net::awaitable<reply> as_events(const answer_context& of, asked_turn asked) {
-    running_answer counted(of.with.probe);
-    sse_writer writer(of.client, of.incoming);
-    auto begun =
-        of.with.sessions.begin_once(tenant_of(of.incoming), of.incoming.parameter, asked.key);
-    if (!begun) co_return error_response(of.incoming, begun.error());
-    if (begun->reply != nullptr) co_return co_await send_again(of, *begun->reply, writer);
+net::awaitable<reply> as_events(const answer_context& context, asked_turn asked) {
+    running_answer counted(context.server.probe);
+    sse_writer writer(context.client, context.incoming);
+    auto begun = context.server.sessions.begin_once(tenant_of(context.incoming),
+                                                    context.incoming.parameter, asked.key);
+    if (!begun) co_return error_response(context.incoming, begun.error());
+    if (begun->reply != nullptr) co_return co_await send_again(context, *begun->reply, writer);
     // Its frame owns the bytes until they are out.
     event_sender send = [&writer](std::string events) -> net::awaitable<bool> {
         co_return co_await writer.write(events);
     };
-    const session_client asker = client_of(of);
+    const session_client asker = client_of(context);
     std::string bytes;
-    const auto at_end = [&](const room& in, taken_turns& taken) {
-        bytes = asked.show(in.now(), taken);
+    const auto at_end = [&](const locked_session& locked, taken_turns& taken) {
+        bytes = asked.show(locked.now(), taken);
         if (asked.key)
-            in.keep_reply({asked.key->key, asked.key->what, bytes, std::move(taken.streamed)});
+            locked.keep_reply(
+                {asked.key->key, asked.key->digest, bytes, std::move(taken.streamed)});
     };
-    session_driver driver(asker, of.incoming.parameter, std::move(asked.how), send, at_end);
+    session_driver driver(asker, context.incoming.parameter, std::move(asked.how), send, at_end);
     if (asked.key) driver.gather_streams();
     auto done = co_await asked.take(driver);
     if (!done && !writer.begun()) {
-        if (of.client.is_gone()) co_return std::nullopt;
-        co_return error_response(of.incoming, done.error());
+        if (context.client.is_gone()) co_return std::nullopt;
+        co_return error_response(context.incoming, done.error());
     }
     if (done) driver.read_ahead();
-    if (!done) bytes = error_event(protocol::dialect::native, done.error(), of.incoming.id);
-    if (of.client.is_gone()) co_return std::nullopt;
+    if (!done) bytes = error_event(protocol::dialect::native, done.error(), context.incoming.id);
+    if (context.client.is_gone()) co_return std::nullopt;
     if (!bytes.empty()) co_await writer.write(bytes);
     co_await writer.finish();
     co_return std::nullopt;
@@ -199,14 +203,14 @@ net::awaitable<reply> as_events(const answer_context& of, asked_turn asked) {
 
 enum class reply_form { body, events };
 
-net::awaitable<reply> take_turns(const answer_context& of, bool is_round, reply_form form) {
-    auto key = key_of(of.incoming);
-    if (!key) co_return error_response(of.incoming, key.error());
+net::awaitable<reply> take_turns(const answer_context& context, bool is_round, reply_form form) {
+    auto key = key_of(context.incoming);
+    if (!key) co_return error_response(context.incoming, key.error());
     auto parse = [&] {
-        return coordination::parse_turn(of.incoming.body, is_round, limits_of(of.with));
+        return coordination::parse_turn(context.incoming.body, is_round, limits_of(context.server));
     };
-    auto wanted = co_await parse_body(of.with, of.incoming, parse);
-    if (!wanted) co_return error_response(of.incoming, wanted.error());
+    auto wanted = co_await parse_body(context.server, context.incoming, parse);
+    if (!wanted) co_return error_response(context.incoming, wanted.error());
     asked_turn asked{std::move(*key), wanted->answer, {}, {}};
     asked.take = [&](session_driver& driver) {
         return is_round ? driver.round() : driver.turn(wanted->wish);
@@ -218,8 +222,8 @@ net::awaitable<reply> take_turns(const answer_context& of, bool is_round, reply_
         return is_round ? coordination::round_body(s, taken.reports)
                         : coordination::turn_body(s, taken.reports.front());
     };
-    if (form == reply_form::body) co_return co_await as_body(of, std::move(asked));
-    co_return co_await as_events(of, std::move(asked));
+    if (form == reply_form::body) co_return co_await as_body(context, std::move(asked));
+    co_return co_await as_events(context, std::move(asked));
 }
 
 /// Blocks. Errors: those of the store, but for agents that there are not.
@@ -235,28 +239,28 @@ protocol::result<void> erase_all(engine::engine& engine,
 }
 
 /// Of the new session's agents those that the engine has a memory of, which is not known here.
-std::vector<int> older_agents(const services& with, const request& incoming,
+std::vector<int> older_agents(const services& server, const request& incoming,
                               const storage::tenant_id& tenant, const session& made) {
     std::vector<int> older;
     for (std::size_t i = 0; i < made.agents.size(); ++i) {
         if (!coordination::outlives(made, made.agents[i])) continue;
         auto id = storage::agent_id::parse(coordination::memory_name(made, made.agents[i]));
         const storage::agent_id agent = id.value().of(tenant);
-        if (with.sessions.remembers(agent)) continue;
+        if (server.sessions.remembers(agent)) continue;
         auto info = incoming.engine->inspect(agent);
         if (info && info->tokens > 0) older.push_back(static_cast<int>(i));
     }
     return older;
 }
 
-session opened(const services& with, const storage::tenant_id& tenant, coordination::opening wanted,
-               const std::vector<int>& older) {
+session opened(const services& server, const storage::tenant_id& tenant,
+               coordination::opening wanted, const std::vector<int>& older) {
     const session names = wanted.made;
-    auto remembers = [&](const coordination::agent& who) {
+    auto remembers = [&](const coordination::agent& agent) {
         for (int each : older)
-            if (names.agents[static_cast<std::size_t>(each)].id == who.id) return true;
-        auto id = storage::agent_id::parse(coordination::memory_name(names, who));
-        return with.sessions.remembers(id.value().of(tenant));
+            if (names.agents[static_cast<std::size_t>(each)].id == agent.id) return true;
+        auto id = storage::agent_id::parse(coordination::memory_name(names, agent));
+        return server.sessions.remembers(id.value().of(tenant));
     };
     return coordination::open_session(std::move(wanted), remembers, [] { return new_hex_id(""); });
 }
@@ -268,34 +272,35 @@ struct prepared_session {
     std::string body;
 };
 
-protocol::result<prepared_session> prepare(const services& with, const request& incoming) {
+protocol::result<prepared_session> prepare(const services& server, const request& incoming) {
     auto wanted = coordination::parse_opening(
         incoming.body, new_hex_id("coord_"),
         [] { return new_hex_id("agent_").substr(0, sizeof "agent_" - 1 + 8); },
-        limits_of(with).json);
+        limits_of(server).json);
     if (!wanted) return wanted.error();
     const storage::tenant_id tenant = tenant_of(incoming);
     prepared_session prepared;
-    prepared.older = older_agents(with, incoming, tenant, wanted->made);
-    prepared.made = opened(with, tenant, std::move(*wanted), prepared.older);
+    prepared.older = older_agents(server, incoming, tenant, wanted->made);
+    prepared.made = opened(server, tenant, std::move(*wanted), prepared.older);
     prepared.body = coordination::created_body(prepared.made);
     return prepared;
 }
 
 }  // namespace
 
-std::vector<std::string> session_statuses(const services& with, const storage::tenant_id& tenant) {
+std::vector<std::string> session_statuses(const services& server,
+                                          const storage::tenant_id& tenant) {
     std::vector<std::string> statuses;
     // One after the other: whoever takes a turn waits for one at most.
-    for (const std::string& id : with.sessions.ids(tenant))
-        if (auto status = with.sessions.status(tenant, id)) statuses.push_back(**status);
+    for (const std::string& id : server.sessions.ids(tenant))
+        if (auto status = server.sessions.status(tenant, id)) statuses.push_back(**status);
     return statuses;
 }
 
-net::awaitable<reply> get_sessions(const services& with, const request& incoming,
+net::awaitable<reply> get_sessions(const services& server, const request& incoming,
                                    client_link& client) {
     const storage::tenant_id tenant = tenant_of(incoming);
-    const std::vector<std::string> ids = with.sessions.ids(tenant);
+    const std::vector<std::string> ids = server.sessions.ids(tenant);
     std::size_t shown = 0;
     bool is_first = true;
     bool has_shown = false;
@@ -303,7 +308,7 @@ net::awaitable<reply> get_sessions(const services& with, const request& incoming
         std::string piece = std::exchange(is_first, false) ? "{\"sessions\":[" : "";
         if (shown > ids.size()) return std::string();
         for (; shown < ids.size() && piece.size() < reply_piece_bytes; ++shown) {
-            const auto status = with.sessions.status(tenant, ids[shown]);
+            const auto status = server.sessions.status(tenant, ids[shown]);
             if (!status) continue;  // it was deleted meanwhile
             if (std::exchange(has_shown, true)) piece += ',';
             piece += **status;
@@ -314,17 +319,17 @@ net::awaitable<reply> get_sessions(const services& with, const request& incoming
         }
         return piece;
     };
-    const answer_context context{with, incoming, client};
+    const answer_context context{server, incoming, client};
     co_return co_await send_in_pieces(context, next);
 }
 
-response get_session(const services& with, const request& incoming) {
-    auto status = with.sessions.status(tenant_of(incoming), incoming.parameter);
+response get_session(const services& server, const request& incoming) {
+    auto status = server.sessions.status(tenant_of(incoming), incoming.parameter);
     if (!status) return error_response(incoming, status.error());
     return json_response(std::string(**status));
 }
 
-net::awaitable<reply> get_session_messages(const services& with, const request& incoming,
+net::awaitable<reply> get_session_messages(const services& server, const request& incoming,
                                            client_link& client) {
     const auto viewer = incoming.query("agent_id");
     const storage::tenant_id tenant = tenant_of(incoming);
@@ -332,7 +337,7 @@ net::awaitable<reply> get_session_messages(const services& with, const request& 
     std::size_t from = 0;
     bool is_over = false;
     const auto begin = [&]() -> protocol::result<void> {
-        auto names = with.sessions.look(tenant, incoming.parameter, coordination::without_lines);
+        auto names = server.sessions.look(tenant, incoming.parameter, coordination::without_lines);
         if (!names) return names.error();
         const int agent = viewer ? names->find(*viewer) : coordination::nobody;
         if (viewer && agent == coordination::nobody)
@@ -347,7 +352,7 @@ net::awaitable<reply> get_session_messages(const services& with, const request& 
             if (auto begun = begin(); !begun) return begun.error();
         // Some at a time: whoever takes a turn waits for so many.
         while (body->bytes() < reply_piece_bytes) {
-            auto lines = with.sessions.lines(tenant, incoming.parameter, from);
+            auto lines = server.sessions.lines(tenant, incoming.parameter, from);
             if (!lines) return lines.error();
             is_over = lines->empty();
             if (is_over) return body->finish();
@@ -356,88 +361,88 @@ net::awaitable<reply> get_session_messages(const services& with, const request& 
         }
         return body->take();
     };
-    const answer_context context{with, incoming, client};
+    const answer_context context{server, incoming, client};
     co_return co_await send_in_pieces(context, next);
 }
 
-net::awaitable<reply> get_session_votes(const services& with, const request& incoming,
+net::awaitable<reply> get_session_votes(const services& server, const request& incoming,
                                         client_link&) {
     const storage::tenant_id tenant = tenant_of(incoming);
     auto make = [&]() -> text {
-        auto now = with.sessions.look(tenant, incoming.parameter, coordination::without_lines);
+        auto now = server.sessions.look(tenant, incoming.parameter, coordination::without_lines);
         if (!now) return now.error();
         return coordination::votes_body(*now);
     };
-    auto body = co_await run_on(choose_workers(with, incoming, job_length::long_job), make);
+    auto body = co_await run_on(choose_workers(server, incoming, job_length::long_job), make);
     if (!body) co_return error_response(incoming, body.error());
     co_return json_response(std::move(*body));
 }
 
-net::awaitable<reply> post_session_whisper(const services& with, const request& incoming,
+net::awaitable<reply> post_session_whisper(const services& server, const request& incoming,
                                            client_link&) {
     auto key = key_of(incoming);
     if (!key) co_return error_response(incoming, key.error());
-    auto parse = [&] { return coordination::parse_whisper(incoming.body, limits_of(with).json); };
-    auto wish = co_await parse_body(with, incoming, parse);
+    auto parse = [&] { return coordination::parse_whisper(incoming.body, limits_of(server).json); };
+    auto wish = co_await parse_body(server, incoming, parse);
     if (!wish) co_return error_response(incoming, wish.error());
-    auto whisper = [&](const room& in) -> text {
-        session& s = in.now();
+    auto whisper = [&](const locked_session& locked) -> text {
+        session& s = locked.now();
         auto event = coordination::whisper_in(s, *wish, new_hex_id(""));
         if (!event) return event.error();
-        if (auto ok = in.check_space(coordination::line_own_bytes + wish->text.size()); !ok)
+        if (auto ok = locked.check_space(coordination::line_own_bytes + wish->text.size()); !ok)
             return ok.error();
         apply(s, *event);
         return coordination::whisper_body(s);
     };
-    co_return co_await once(with, incoming, *key, whisper);
+    co_return co_await once(server, incoming, *key, whisper);
 }
 
-net::awaitable<reply> post_session_vote(const services& with, const request& incoming,
+net::awaitable<reply> post_session_vote(const services& server, const request& incoming,
                                         client_link&) {
     auto key = key_of(incoming);
     if (!key) co_return error_response(incoming, key.error());
-    auto parse = [&] { return coordination::parse_vote(incoming.body, limits_of(with).json); };
-    auto wish = co_await parse_body(with, incoming, parse);
+    auto parse = [&] { return coordination::parse_vote(incoming.body, limits_of(server).json); };
+    auto wish = co_await parse_body(server, incoming, parse);
     if (!wish) co_return error_response(incoming, wish.error());
-    auto vote = [&](const room& in) -> text {
-        session& s = in.now();
+    auto vote = [&](const locked_session& locked) -> text {
+        session& s = locked.now();
         if (s.is_full()) return fail(errc::conflict, "Session " + s.id + " is full");
-        if (auto ok = in.check_space(coordination::vote_bytes_max); !ok) return ok.error();
+        if (auto ok = locked.check_space(coordination::vote_bytes_max); !ok) return ok.error();
         const std::size_t before = s.questions.size();
-        auto which = coordination::put_question(s, wish->question);
-        if (!which) return which.error();
-        auto one = coordination::vote_of(s, s.questions[*which], *wish, new_hex_id(""));
+        auto question = coordination::put_question(s, wish->question);
+        if (!question) return question.error();
+        auto one = coordination::vote_of(s, s.questions[*question], *wish, new_hex_id(""));
         if (!one) {
             // Nothing is put down for a vote that is none.
             if (s.questions.size() > before) s.questions.pop_back();
             return one.error();
         }
-        apply(s, coordination::voted{*which, *one, new_hex_id("")});
-        coordination::settle(s, *which, new_hex_id(""));
-        return coordination::vote_body(s, *one, s.questions[*which]);
+        apply(s, coordination::voted{*question, *one, new_hex_id("")});
+        coordination::settle(s, *question, new_hex_id(""));
+        return coordination::vote_body(s, *one, s.questions[*question]);
     };
-    co_return co_await once(with, incoming, *key, vote);
+    co_return co_await once(server, incoming, *key, vote);
 }
 
-net::awaitable<reply> post_sessions(const services& with, const request& incoming, client_link&) {
-    auto parse = [&] { return prepare(with, incoming); };
-    auto prepared = co_await parse_body(with, incoming, parse);
+net::awaitable<reply> post_sessions(const services& server, const request& incoming, client_link&) {
+    auto parse = [&] { return prepare(server, incoming); };
+    auto prepared = co_await parse_body(server, incoming, parse);
     if (!prepared) co_return error_response(incoming, prepared.error());
     const storage::tenant_id tenant = tenant_of(incoming);
     const std::string id = prepared->made.id;
-    auto added = with.sessions.add(tenant, std::move(prepared->made), prepared->older);
+    auto added = server.sessions.add(tenant, std::move(prepared->made), prepared->older);
     if (!added) co_return error_response(incoming, added.error());
-    if (auto kept = co_await keep(with, incoming, tenant, id); !kept) {
+    if (auto kept = co_await keep(server, incoming, tenant, id); !kept) {
         auto undo = [&] {
-            auto taken = with.sessions.begin(tenant, id);
+            auto taken = server.sessions.begin(tenant, id);
             if (!taken) return false;  // who has begun to delete it goes on with that
-            with.sessions.leave(*taken);
+            server.sessions.leave(*taken);
             // A part that stays is erased with the next start.
-            (void)drop_session(with.sessions, *incoming.engine, tenant, id);
-            with.sessions.remove(std::move(*taken));
+            (void)drop_session(server.sessions, *incoming.engine, tenant, id);
+            server.sessions.remove(std::move(*taken));
             return true;
         };
-        co_await run_on(choose_workers(with, incoming, job_length::long_job), undo);
+        co_await run_on(choose_workers(server, incoming, job_length::long_job), undo);
         co_return error_response(incoming, kept.error());
     }
     response created = json_response(std::move(prepared->body));
@@ -445,19 +450,19 @@ net::awaitable<reply> post_sessions(const services& with, const request& incomin
     co_return created;
 }
 
-net::awaitable<reply> delete_session(const services& with, const request& incoming,
+net::awaitable<reply> delete_session(const services& server, const request& incoming,
                                      client_link& client) {
     const storage::tenant_id tenant = tenant_of(incoming);
     const std::string& id = incoming.parameter;
     // Nobody begins a turn meanwhile.
-    auto taken = with.sessions.begin(tenant, id);
+    auto taken = server.sessions.begin(tenant, id);
     if (!taken) co_return error_response(incoming, taken.error());
-    auto stop = [&](const room& in) {
-        auto runs = in.runs();
+    auto stop = [&](const locked_session& locked) {
+        auto runs = locked.runs();
         for (const engine_run& each : runs) incoming.engine->cancel(each.id);
         return runs;
     };
-    const auto runs = with.sessions.with(tenant, id, stop);
+    const auto runs = server.sessions.run_locked(tenant, id, stop);
     if (!runs) co_return error_response(incoming, runs.error());
     // What still reads, or answers a client that left, would make its agent anew.
     auto is_idle = [&] {
@@ -467,67 +472,67 @@ net::awaitable<reply> delete_session(const services& with, const request& incomi
         co_return error_response(incoming, fail(errc::conflict, "an agent of the session works"));
     // Nothing is said in it and nothing of it is written any more; and it is there until all of it
     // is gone from the disk, so that what fails can be asked again.
-    const auto agents = with.sessions.leave(*taken);
+    const auto agents = server.sessions.leave(*taken);
     auto erase = [&] {
         auto erased = erase_all(*incoming.engine, agents);
-        return erased ? drop_session(with.sessions, *incoming.engine, tenant, id) : erased;
+        return erased ? drop_session(server.sessions, *incoming.engine, tenant, id) : erased;
     };
-    auto erased = co_await run_on(choose_workers(with, incoming, job_length::long_job), erase);
+    auto erased = co_await run_on(choose_workers(server, incoming, job_length::long_job), erase);
     if (!erased) {
         { const auto stays = std::move(*taken); }
         // Some of its record may be gone.
-        co_await keep(with, incoming, tenant, id);
+        co_await keep(server, incoming, tenant, id);
         co_return error_response(incoming, erased.error());
     }
-    auto destroy = [gone = with.sessions.remove(std::move(*taken))]() mutable {
+    auto destroy = [gone = server.sessions.remove(std::move(*taken))]() mutable {
         gone = nullptr;
         return true;
     };
-    co_await run_on(choose_workers(with, incoming, job_length::long_job), std::move(destroy));
+    co_await run_on(choose_workers(server, incoming, job_length::long_job), std::move(destroy));
     co_return no_content();
 }
 
-net::awaitable<reply> post_session_turn(const services& with, const request& incoming,
+net::awaitable<reply> post_session_turn(const services& server, const request& incoming,
                                         client_link& client) {
-    const answer_context of{with, incoming, client};
-    co_return co_await take_turns(of, false, reply_form::body);
+    const answer_context context{server, incoming, client};
+    co_return co_await take_turns(context, false, reply_form::body);
 }
 
-net::awaitable<reply> post_session_turn_stream(const services& with, const request& incoming,
+net::awaitable<reply> post_session_turn_stream(const services& server, const request& incoming,
                                                client_link& client) {
-    const answer_context of{with, incoming, client};
-    co_return co_await take_turns(of, false, reply_form::events);
+    const answer_context context{server, incoming, client};
+    co_return co_await take_turns(context, false, reply_form::events);
 }
 
-net::awaitable<reply> post_session_round(const services& with, const request& incoming,
+net::awaitable<reply> post_session_round(const services& server, const request& incoming,
                                          client_link& client) {
-    const answer_context of{with, incoming, client};
-    co_return co_await take_turns(of, true, reply_form::body);
+    const answer_context context{server, incoming, client};
+    co_return co_await take_turns(context, true, reply_form::body);
 }
 
-net::awaitable<reply> post_session_round_stream(const services& with, const request& incoming,
+net::awaitable<reply> post_session_round_stream(const services& server, const request& incoming,
                                                 client_link& client) {
-    const answer_context of{with, incoming, client};
-    co_return co_await take_turns(of, true, reply_form::events);
+    const answer_context context{server, incoming, client};
+    co_return co_await take_turns(context, true, reply_form::events);
 }
 
-net::awaitable<reply> post_session_decision(const services& with, const request& incoming,
+net::awaitable<reply> post_session_decision(const services& server, const request& incoming,
                                             client_link& client) {
-    const answer_context of{with, incoming, client};
+    const answer_context context{server, incoming, client};
     auto key = key_of(incoming);
     if (!key) co_return error_response(incoming, key.error());
-    auto parse = [&] { return coordination::parse_decision(incoming.body, limits_of(with)); };
-    auto wanted = co_await parse_body(with, incoming, parse);
+    auto parse = [&] { return coordination::parse_decision(incoming.body, limits_of(server)); };
+    auto wanted = co_await parse_body(server, incoming, parse);
     if (!wanted) co_return error_response(incoming, wanted.error());
     asked_turn asked{std::move(*key), {}, {}, {}};
     asked.take = [&](session_driver& driver) { return driver.decide(*wanted); };
     asked.show = [](const session& s, const taken_turns& taken) {
         return coordination::decision_body(s, s.questions[taken.question]);
     };
-    co_return co_await as_body(of, std::move(asked));
+    co_return co_await as_body(context, std::move(asked));
 }
 
-net::awaitable<reply> delete_prefix_caches(const services& with, const request& incoming,
+net::awaitable<reply> delete_prefix_caches(const services& server, const request& incoming,
                                            client_link& client) {
     if (!coordination::is_name(incoming.parameter))
         co_return error_response(incoming,
@@ -540,7 +545,8 @@ net::awaitable<reply> delete_prefix_caches(const services& with, const request& 
                 found.push_back(info.id);
         return found;
     };
-    const auto agents = co_await run_on(choose_workers(with, incoming, job_length::long_job), find);
+    const auto agents =
+        co_await run_on(choose_workers(server, incoming, job_length::long_job), find);
     auto is_idle = [&] {
         return std::ranges::none_of(agents, [&](const storage::agent_id& each) {
             auto info = incoming.engine->inspect(each);
@@ -551,14 +557,14 @@ net::awaitable<reply> delete_prefix_caches(const services& with, const request& 
         co_return error_response(incoming,
                                  fail(errc::conflict, "an agent of this prefix is answering"));
     auto erase = [&]() -> protocol::result<void> {
-        for (const std::string& session : with.sessions.forget(tenant, agents)) {
-            auto kept = keep_session(with.sessions, *incoming.engine, tenant, session);
+        for (const std::string& session : server.sessions.forget(tenant, agents)) {
+            auto kept = keep_session(server.sessions, *incoming.engine, tenant, session);
             // One that was deleted meanwhile remembers nothing.
             if (!kept && kept.error().code != errc::not_found) return kept;
         }
         return erase_all(*incoming.engine, agents);
     };
-    auto erased = co_await run_on(choose_workers(with, incoming, job_length::long_job), erase);
+    auto erased = co_await run_on(choose_workers(server, incoming, job_length::long_job), erase);
     if (!erased) co_return error_response(incoming, erased.error());
     co_return no_content();
 }

@@ -14,31 +14,34 @@
 namespace semantic::server {
 
 /// What each of the tenant's sessions is at, as GET /v1/coordination/sessions/{id} replies.
-std::vector<std::string> session_statuses(const services& with, const storage::tenant_id& tenant);
+std::vector<std::string> session_statuses(const services& server, const storage::tenant_id& tenant);
 
 using awaited_reply = boost::asio::awaitable<std::optional<response>>;
-awaited_reply get_sessions(const services& with, const request& incoming, client_link& client);
-response get_session(const services& with, const request& incoming);
+awaited_reply get_sessions(const services& server, const request& incoming, client_link& client);
+response get_session(const services& server, const request& incoming);
 /// `?agent_id=` adds the whispers that this agent may see.
-awaited_reply get_session_messages(const services& with, const request& incoming,
+awaited_reply get_session_messages(const services& server, const request& incoming,
                                    client_link& client);
-awaited_reply get_session_votes(const services& with, const request& incoming, client_link& client);
-awaited_reply post_sessions(const services& with, const request& incoming, client_link& client);
-awaited_reply delete_session(const services& with, const request& incoming, client_link& client);
-awaited_reply post_session_turn(const services& with, const request& incoming, client_link& client);
-awaited_reply post_session_turn_stream(const services& with, const request& incoming,
+awaited_reply get_session_votes(const services& server, const request& incoming,
+                                client_link& client);
+awaited_reply post_sessions(const services& server, const request& incoming, client_link& client);
+awaited_reply delete_session(const services& server, const request& incoming, client_link& client);
+awaited_reply post_session_turn(const services& server, const request& incoming,
+                                client_link& client);
+awaited_reply post_session_turn_stream(const services& server, const request& incoming,
                                        client_link& client);
-awaited_reply post_session_round(const services& with, const request& incoming,
+awaited_reply post_session_round(const services& server, const request& incoming,
                                  client_link& client);
-awaited_reply post_session_round_stream(const services& with, const request& incoming,
+awaited_reply post_session_round_stream(const services& server, const request& incoming,
                                         client_link& client);
-awaited_reply post_session_whisper(const services& with, const request& incoming,
+awaited_reply post_session_whisper(const services& server, const request& incoming,
                                    client_link& client);
-awaited_reply post_session_vote(const services& with, const request& incoming, client_link& client);
-awaited_reply post_session_decision(const services& with, const request& incoming,
+awaited_reply post_session_vote(const services& server, const request& incoming,
+                                client_link& client);
+awaited_reply post_session_decision(const services& server, const request& incoming,
                                     client_link& client);
 /// Forgets the memories of permanent agents under this prefix.
-awaited_reply delete_prefix_caches(const services& with, const request& incoming,
+awaited_reply delete_prefix_caches(const services& server, const request& incoming,
                                    client_link& client);
 
 }  // namespace semantic::server

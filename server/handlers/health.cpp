@@ -25,13 +25,13 @@ response status_reply(int status, json::object body) {
     return reply;
 }
 
-void add_model(json::object& body, const char* key, const services& with,
+void add_model(json::object& body, const char* key, const services& server,
                std::optional<std::size_t> model) {
-    if (model) body[key] = with.models.list().at(*model).name;
+    if (model) body[key] = server.models.list().at(*model).name;
 }
 
 /// Why the slot is not ready, and how far it is.
-json::object unready(const services& with, const slot_state& now) {
+json::object unready(const services& server, const slot_state& now) {
     const bool is_start = now.is_start || now.phase == slot_phase::idle;
     json::object body{{"status", is_start ? "starting" : "changing"},
                       {"reason", is_start ? "model_loading" : "model_change"}};
@@ -41,12 +41,12 @@ json::object unready(const services& with, const slot_state& now) {
                 {"why", protocol::without_directories(now.why)}};
     if (!is_start) {
         body["phase"] = to_string(now.phase);
-        add_model(body, "model", with, now.model);
-        add_model(body, "target", with, now.target);
+        add_model(body, "model", server, now.model);
+        add_model(body, "target", server, now.target);
         if (!now.why.empty()) body["why"] = protocol::without_directories(now.why);
     }
     if (!is_start && now.phase != slot_phase::loading) return body;
-    engine::load_progress progress = with.engines.progress();
+    engine::load_progress progress = server.engines.progress();
     body["stage"] = progress.stage;
     body["fraction"] = progress.fraction;
     if (!progress.files.empty()) {
@@ -90,16 +90,17 @@ struct readiness {
     json::object body;  // "status" says in one word why, or that it is
 };
 
-readiness readiness_of(const services& with) {
-    if (with.stopping.load()) return {false, {{"status", "stopping"}, {"reason", "shutting_down"}}};
-    const slot_state now = with.engines.state();
-    const engine_lease engine = with.engines.look();
+readiness readiness_of(const services& server) {
+    if (server.stopping.load())
+        return {false, {{"status", "stopping"}, {"reason", "shutting_down"}}};
+    const slot_state now = server.engines.state();
+    const engine_lease engine = server.engines.look();
     if (now.phase == slot_phase::empty) {
         json::object body{{"status", "ready"}, {"model", nullptr}};
-        if (with.queue == nullptr) body = {{"status", "unloaded"}, {"reason", "no_model"}};
-        return {with.queue != nullptr, std::move(body)};
+        if (server.queue == nullptr) body = {{"status", "unloaded"}, {"reason", "no_model"}};
+        return {server.queue != nullptr, std::move(body)};
     }
-    if (now.phase != slot_phase::ready || !engine) return {false, unready(with, now)};
+    if (now.phase != slot_phase::ready || !engine) return {false, unready(server, now)};
     const engine::pool_usage pool = pool_of_late.look(*engine);
     std::int64_t running = engine->probe().running.load();
     if (is_pool_exhausted(pool, running))
@@ -113,9 +114,9 @@ readiness readiness_of(const services& with) {
                       {"requests_running", running},
                       {"requests_waiting", engine->probe().waiting.load()}};
     if (!now.why.empty()) body["last_change_failed"] = protocol::without_directories(now.why);
-    if (with.engines.size() > 1) {
+    if (server.engines.size() > 1) {
         json::array loaded;
-        for (const engine_lease& each : with.engines.look_at_all())
+        for (const engine_lease& each : server.engines.look_at_all())
             loaded.push_back(json::string(each->info().id));
         body["models"] = std::move(loaded);
     }
@@ -140,25 +141,26 @@ response get_health_live(const services&, const request&) {
     return status_reply(200, {{"status", "alive"}});
 }
 
-response get_health_startup(const services& with, const request&) {
-    const slot_state now = with.engines.state();
-    if (now.is_start || now.phase == slot_phase::idle) return status_reply(503, unready(with, now));
+response get_health_startup(const services& server, const request&) {
+    const slot_state now = server.engines.state();
+    if (now.is_start || now.phase == slot_phase::idle)
+        return status_reply(503, unready(server, now));
     return status_reply(200, {{"status", "started"}});
 }
 
-response get_health_ready(const services& with, const request&) {
-    readiness now = readiness_of(with);
+response get_health_ready(const services& server, const request&) {
+    readiness now = readiness_of(server);
     return status_reply(now.ready ? 200 : 503, std::move(now.body));
 }
 
 // Always 200 "ok", because scripts of the earlier system wait for just that; what is more, stands
 // beside it.
-response get_health(const services& with, const request&) {
-    readiness now = readiness_of(with);
+response get_health(const services& server, const request&) {
+    readiness now = readiness_of(server);
     json::object body{{"status", "ok"}};
     for (auto& [name, value] : now.body)
         body.emplace(name == "status" ? "readiness" : json::string_view(name), std::move(value));
-    if (const engine_lease engine = with.engines.look()) {
+    if (const engine_lease engine = server.engines.look()) {
         const storage::store_probe& store = engine->store_probe();
         body["disk"] = {{"bytes", store.disk_bytes.load()},
                         {"budget_bytes", store.disk_budget_bytes.load()},
@@ -167,13 +169,13 @@ response get_health(const services& with, const request&) {
     return status_reply(200, std::move(body));
 }
 
-response get_root(const services& with, const request& incoming) {
+response get_root(const services& server, const request& incoming) {
     if (is_browser(incoming)) return to_dashboard();
     json::array endpoints;
-    for (const route& row : with.routes)
+    for (const route& row : server.routes)
         endpoints.push_back(json::string(std::string(row.method) + " " + std::string(row.pattern)));
     json::object body{{"name", "semantic-server"}, {"version", server_version}};
-    if (const engine_lease engine = with.engines.look()) body["model"] = engine->info().id;
+    if (const engine_lease engine = server.engines.look()) body["model"] = engine->info().id;
     body["endpoints"] = std::move(endpoints);
     return json_response(protocol::to_text(json::value(std::move(body))));
 }

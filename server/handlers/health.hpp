@@ -8,16 +8,16 @@
 namespace semantic::server {
 
 /// Always 200 with "status":"ok", and beside it what get_health_ready() says.
-response get_health(const services& with, const request& incoming);
+response get_health(const services& server, const request& incoming);
 /// 200 for as long as the I/O threads turn.
-response get_health_live(const services& with, const request& incoming);
+response get_health_live(const services& server, const request& incoming);
 /// 200 when a request sent now would be served; 503 while loading, while stopping, and while the
 /// pool has no room left to make.
-response get_health_ready(const services& with, const request& incoming);
+response get_health_ready(const services& server, const request& incoming);
 /// 503 with stage and fraction while the model loads, 200 from then on.
-response get_health_startup(const services& with, const request& incoming);
+response get_health_startup(const services& server, const request& incoming);
 /// Name, version and endpoints.
-response get_root(const services& with, const request& incoming);
+response get_root(const services& server, const request& incoming);
 
 /// Whether nearly every frame of the pool is held by what cannot be evicted.
 bool is_pool_exhausted(const engine::pool_usage& pool, std::int64_t sequences_running);

@@ -31,17 +31,17 @@ constexpr const char* too_slow =
 class place {
   public:
     /// Returns: null when there are as many as may be.
-    static std::unique_ptr<place> take(kv_followers& of) {
-        if (!of.enter()) return nullptr;
-        return std::unique_ptr<place>(new place(of));
+    static std::unique_ptr<place> take(kv_followers& followers) {
+        if (!followers.enter()) return nullptr;
+        return std::unique_ptr<place>(new place(followers));
     }
-    ~place() { of_.leave(); }
+    ~place() { followers_.leave(); }
     place(const place&) = delete;
     place& operator=(const place&) = delete;
 
   private:
-    explicit place(kv_followers& of) : of_(of) {}
-    kv_followers& of_;
+    explicit place(kv_followers& followers) : followers_(followers) {}
+    kv_followers& followers_;
 };
 
 double now() {
@@ -66,9 +66,9 @@ bool begins_anew(const kv_event_feed::message& event) {
 /// One client. Thread: its connection's strand. Kept by whatever waits for it.
 class kv_follower : public std::enable_shared_from_this<kv_follower> {
   public:
-    kv_follower(const services& with, std::shared_ptr<message_socket> socket,
+    kv_follower(const services& server, std::shared_ptr<message_socket> socket,
                 std::unique_ptr<place> held)
-        : with_(with),
+        : server_(server),
           place_(std::move(held)),
           socket_(std::move(socket)),
           arrived_(socket_->executor()) {}
@@ -76,22 +76,22 @@ class kv_follower : public std::enable_shared_from_this<kv_follower> {
     /// Until the client has gone.
     net::awaitable<void> run() {
         // What happens while the snapshot is made is told behind it.
-        const auto following = with_.kv.feed()->follow(
-            [weak = weak_from_this(), home = socket_->executor()](kv_event_feed::message what) {
-                net::post(home, [weak, what = std::move(what)] {
-                    if (const auto self = weak.lock()) self->take(what);
+        const auto following = server_.kv.feed()->follow(
+            [weak = weak_from_this(), home = socket_->executor()](kv_event_feed::message event) {
+                net::post(home, [weak, event = std::move(event)] {
+                    if (const auto self = weak.lock()) self->take(event);
                 });
             });
-        with_.kv.tasks.spawn(socket_->executor(), tell_all(shared_from_this()), "KV events");
+        server_.kv.tasks.spawn(socket_->executor(), tell_all(shared_from_this()), "KV events");
         co_await socket_->read(1);
         leave();
     }
 
   private:
-    void take(kv_event_feed::message what) {
+    void take(kv_event_feed::message event) {
         if (has_lost_) return;
-        waiting_bytes_ += bytes_of(*what);
-        waiting_.push_back(std::move(what));
+        waiting_bytes_ += bytes_of(*event);
+        waiting_.push_back(std::move(event));
         has_lost_ = waiting_bytes_ > kv_followers::waiting_bytes_max;
         if (has_lost_) waiting_.clear();
         arrived_.cancel();
@@ -133,7 +133,7 @@ class kv_follower : public std::enable_shared_from_this<kv_follower> {
             auto make = [self, events = std::move(events)] {
                 return self->stream_.changes(events, now());
             };
-            co_await self->send_all(co_await run_on(self->with_.workers, std::move(make)));
+            co_await self->send_all(co_await run_on(self->server_.workers, std::move(make)));
         }
         if (!self->has_lost_) co_return;
         co_await self->send(too_slow);
@@ -144,20 +144,20 @@ class kv_follower : public std::enable_shared_from_this<kv_follower> {
     /// goes or comes meanwhile, another snapshot follows.
     net::awaitable<void> tell_snapshot() {
         if (!co_await send(stream_.cleared(now()))) co_return;
-        const std::size_t engines = with_.engines.look_at_all().size();
+        const std::size_t engines = server_.engines.look_at_all().size();
         for (std::size_t i = 0; i < engines && !is_over(); ++i) {
             auto list = [this, i] {
-                const auto all = with_.engines.look_at_all();
+                const auto all = server_.engines.look_at_all();
                 return i < all.size() ? all[i]->remembered() : std::vector<storage::agent_id>{};
             };
-            const std::vector<storage::agent_id> agents = co_await run_on(with_.workers, list);
+            const std::vector<storage::agent_id> agents = co_await run_on(server_.workers, list);
             for (const storage::agent_id& agent : agents) {
                 auto make = [this, i, &agent] {
-                    const auto all = with_.engines.look_at_all();
+                    const auto all = server_.engines.look_at_all();
                     if (i >= all.size()) return std::vector<std::string>{};
                     return stream_.snapshot(all[i]->stored_blocks(agent), now());
                 };
-                co_await send_all(co_await run_on(with_.workers, make));
+                co_await send_all(co_await run_on(server_.workers, make));
                 if (is_over()) co_return;
             }
         }
@@ -166,7 +166,7 @@ class kv_follower : public std::enable_shared_from_this<kv_follower> {
 
     bool is_over() const { return is_gone_ || has_lost_; }
 
-    const services& with_;
+    const services& server_;
     const std::unique_ptr<place> place_;
     const std::shared_ptr<message_socket> socket_;
     net::steady_timer arrived_;
@@ -177,9 +177,9 @@ class kv_follower : public std::enable_shared_from_this<kv_follower> {
     bool is_gone_ = false;
 };
 
-std::optional<response> refuse(const services& with, const request& incoming) {
-    if (auto foreign = refuse_foreign_socket(with.settings, incoming)) return foreign;
-    if (with.kv.feed() == nullptr)
+std::optional<response> refuse(const services& server, const request& incoming) {
+    if (auto foreign = refuse_foreign_socket(server.settings, incoming)) return foreign;
+    if (server.kv.feed() == nullptr)
         return error_response(
             incoming, fail(errc::not_found, "this server tells no KV events: see --kv-events"));
     if (!asks_for_socket(incoming)) {
@@ -190,17 +190,18 @@ std::optional<response> refuse(const services& with, const request& incoming) {
         refused.fields.emplace_back("upgrade", "websocket");
         return refused;
     }
-    if (with.stopping.load())
+    if (server.stopping.load())
         return error_response(incoming, fail(errc::shutting_down, "the server is shutting down"));
     return std::nullopt;
 }
 
 }  // namespace
 
-net::awaitable<std::optional<response>> get_kv_events(const services& with, const request& incoming,
+net::awaitable<std::optional<response>> get_kv_events(const services& server,
+                                                      const request& incoming,
                                                       client_link& client) {
-    if (auto refused = refuse(with, incoming)) co_return refused;
-    auto held = place::take(with.kv);
+    if (auto refused = refuse(server, incoming)) co_return refused;
+    auto held = place::take(server.kv);
     if (!held)
         co_return error_response(
             incoming, fail(errc::overloaded, "as many follow this server's KV events as may"));
@@ -210,9 +211,9 @@ net::awaitable<std::optional<response>> get_kv_events(const services& with, cons
             incoming, fail(errc::bad_value, "nothing may follow before the server has switched"),
             400);
     client.streamed(101);
-    auto opened = co_await accept_socket(with.limits, incoming, std::move(*socket));
+    auto opened = co_await accept_socket(server.limits, incoming, std::move(*socket));
     if (!opened) co_return std::nullopt;
-    const auto one = std::make_shared<kv_follower>(with, std::move(opened), std::move(held));
+    const auto one = std::make_shared<kv_follower>(server, std::move(opened), std::move(held));
     co_await one->run();
     co_return std::nullopt;
 }

@@ -14,7 +14,7 @@
 namespace semantic::server {
 
 /// Ends when the client does, says anything, reads too slowly, or the server stops.
-boost::asio::awaitable<std::optional<response>> get_kv_events(const services& with,
+boost::asio::awaitable<std::optional<response>> get_kv_events(const services& server,
                                                               const request& incoming,
                                                               client_link& client);
 

@@ -9,9 +9,9 @@
 namespace semantic::server {
 
 /// All counters as Prometheus text; those of the engine once it is loaded.
-response get_metrics(const services& with, const request& incoming);
+response get_metrics(const services& server, const request& incoming);
 
-response get_usage(const services& with, const request& incoming);
-response get_all_usage(const services& with, const request& incoming);
+response get_usage(const services& server, const request& incoming);
+response get_all_usage(const services& server, const request& incoming);
 
 }  // namespace semantic::server

@@ -23,23 +23,23 @@ using reply = std::optional<response>;
 
 /// One body for both: what is run, and how agents answer.
 struct wanted_run {
-    scenarios::run_request what;
+    scenarios::run_request run;
     coordination::answer_wish how;
 };
 
-protocol::result<wanted_run> parse_wanted(std::string_view body, const services& with) {
+protocol::result<wanted_run> parse_wanted(std::string_view body, const services& server) {
     protocol::request_limits limits;
-    limits.json.bytes_max = with.limits.body_bytes_max;
+    limits.json.bytes_max = server.limits.body_bytes_max;
     auto answers = coordination::parse_turn(body, true, limits);
     if (!answers) return answers.error();
-    auto what = scenarios::parse_run(body, limits.json);
-    if (!what) return what.error();
-    return wanted_run{std::move(*what), std::move(answers->answer)};
+    auto run = scenarios::parse_run(body, limits.json);
+    if (!run) return run.error();
+    return wanted_run{std::move(*run), std::move(answers->answer)};
 }
 
 /// The request's own scenario, or the shipped one of the path. Errors: not_found, and its faults.
 net::awaitable<protocol::result<scenarios::scenario>> wanted_scenario(
-    const services& with, const request& incoming, const scenarios::run_request& wanted) {
+    const services& server, const request& incoming, const scenarios::run_request& wanted) {
     auto find = [&]() -> protocol::result<scenarios::scenario> {
         if (wanted.yaml) {
             auto made = scenarios::parse_scenario(*wanted.yaml);
@@ -51,35 +51,36 @@ net::awaitable<protocol::result<scenarios::scenario>> wanted_scenario(
             if (each.id == incoming.parameter) return std::move(each);
         return fail(errc::not_found, "Scenario " + incoming.parameter + " not found");
     };
-    co_return co_await run_on(choose_workers(with, incoming, job_length::long_job), find);
+    co_return co_await run_on(choose_workers(server, incoming, job_length::long_job), find);
 }
 
 /// Takes what is left of the run. Requires: `driven` is this one.
-net::awaitable<reply> drive(const answer_context& of, const run_registry::driven& driven,
-                            run_registry::known_run what, const wanted_run& wanted) {
-    running_answer counted(of.with.probe);
-    sse_writer writer(of.client, of.incoming);
+net::awaitable<reply> drive(const answer_context& context, const run_registry::driven& driven,
+                            run_registry::known_run known, const wanted_run& wanted) {
+    running_answer counted(context.server.probe);
+    sse_writer writer(context.client, context.incoming);
     event_sender send = [&](std::string events) -> net::awaitable<bool> {
         if (driven.is_stopped()) co_return false;
         co_return co_await writer.write(events);
     };
-    const session_client asker{of.with,
-                               of.client,
-                               tenant_of(of.incoming),
-                               of.incoming.id,
-                               of.incoming.engine,
-                               choose_workers(of.with, of.incoming, job_length::long_job),
-                               account_of(of.incoming)};
-    scenario_run run(asker, what, wanted.what, wanted.how, send);
+    const session_client asker{
+        context.server,
+        context.client,
+        tenant_of(context.incoming),
+        context.incoming.id,
+        context.incoming.engine,
+        choose_workers(context.server, context.incoming, job_length::long_job),
+        account_of(context.incoming)};
+    scenario_run run(asker, known, wanted.run, wanted.how, send);
     auto last = co_await run.run();
-    if (of.client.is_gone()) co_return std::nullopt;
+    if (context.client.is_gone()) co_return std::nullopt;
     std::string bytes;
     if (last)
         bytes = std::move(*last);
     else if (driven.is_stopped())
-        bytes = scenarios::run_stopped_event(what->id);
+        bytes = scenarios::run_stopped_event(known->id);
     else
-        bytes = error_event(protocol::dialect::native, last.error(), of.incoming.id);
+        bytes = error_event(protocol::dialect::native, last.error(), context.incoming.id);
     co_await writer.write(bytes);
     co_await writer.finish();
     co_return std::nullopt;
@@ -87,12 +88,12 @@ net::awaitable<reply> drive(const answer_context& of, const run_registry::driven
 
 }  // namespace
 
-net::awaitable<reply> get_scenarios(const services& with, const request&, client_link&) {
-    auto all = co_await run_on(with.workers, shipped_scenarios);
+net::awaitable<reply> get_scenarios(const services& server, const request&, client_link&) {
+    auto all = co_await run_on(server.workers, shipped_scenarios);
     co_return json_response(scenarios::scenarios_body(all));
 }
 
-net::awaitable<reply> post_scenario_run(const services& with, const request& incoming,
+net::awaitable<reply> post_scenario_run(const services& server, const request& incoming,
                                         client_link& client) {
     if (incoming.body.size() > run_request_bytes_max)
         co_return error_response(
@@ -100,101 +101,102 @@ net::awaitable<reply> post_scenario_run(const services& with, const request& inc
                            "a request for a run may have " + std::to_string(run_request_bytes_max) +
                                " bytes, has " + std::to_string(incoming.body.size())));
     std::string body = incoming.body;
-    auto parse = [&] { return parse_wanted(body, with); };
-    auto wanted = co_await parse_body(with, incoming, parse);
+    auto parse = [&] { return parse_wanted(body, server); };
+    auto wanted = co_await parse_body(server, incoming, parse);
     if (!wanted) co_return error_response(incoming, wanted.error());
-    auto what = co_await wanted_scenario(with, incoming, wanted->what);
-    if (!what) co_return error_response(incoming, what.error());
+    auto scenario = co_await wanted_scenario(server, incoming, wanted->run);
+    if (!scenario) co_return error_response(incoming, scenario.error());
     const storage::tenant_id tenant = tenant_of(incoming);
-    scenarios::kept_run made{new_hex_id("run_"), std::move(*what), std::move(body)};
-    auto added = with.runs.add(tenant, std::move(made));
+    scenarios::kept_run made{new_hex_id("run_"), std::move(*scenario), std::move(body)};
+    auto added = server.runs.add(tenant, std::move(made));
     if (!added) co_return error_response(incoming, added.error());
     const run_registry::known_run known = *added;
     // It is driven before it is written: nobody deletes it in between.
-    auto driven = with.runs.begin(tenant, known->id);
+    auto driven = server.runs.begin(tenant, known->id);
     if (!driven) co_return error_response(incoming, driven.error());
     auto keep = [&] { return keep_run(*incoming.engine, tenant, *known); };
-    if (auto kept = co_await run_on(choose_workers(with, incoming, job_length::long_job), keep);
+    if (auto kept = co_await run_on(choose_workers(server, incoming, job_length::long_job), keep);
         !kept) {
-        with.runs.remove(std::move(*driven));
+        server.runs.remove(std::move(*driven));
         co_return error_response(incoming, kept.error());
     }
-    const answer_context of{with, incoming, client};
-    co_return co_await drive(of, *driven, known, *wanted);
+    const answer_context context{server, incoming, client};
+    co_return co_await drive(context, *driven, known, *wanted);
 }
 
-std::vector<std::string> run_states(const services& with, const storage::tenant_id& tenant) {
+std::vector<std::string> run_states(const services& server, const storage::tenant_id& tenant) {
     std::vector<std::string> states;
-    for (const auto& each : with.runs.all(tenant))
-        states.push_back(scenarios::run_body(known_state_of(with, tenant, *each)));
+    for (const auto& each : server.runs.all(tenant))
+        states.push_back(scenarios::run_body(known_state_of(server, tenant, *each)));
     return states;
 }
 
-net::awaitable<reply> get_runs(const services& with, const request& incoming, client_link& client) {
+net::awaitable<reply> get_runs(const services& server, const request& incoming,
+                               client_link& client) {
     const storage::tenant_id tenant = tenant_of(incoming);
-    const auto runs = with.runs.all(tenant);
+    const auto runs = server.runs.all(tenant);
     std::size_t shown = 0;
     auto next = [&]() -> protocol::result<std::string> {
         std::string piece = shown == 0 ? "{\"runs\":[" : "";
         if (shown > runs.size()) return std::string();
         for (; shown < runs.size() && piece.size() < reply_piece_bytes; ++shown)
-            piece +=
-                (shown > 0 ? "," : "") + scenarios::run_body(state_of(with, tenant, *runs[shown]));
+            piece += (shown > 0 ? "," : "") +
+                     scenarios::run_body(state_of(server, tenant, *runs[shown]));
         if (shown == runs.size()) {
             ++shown;
             piece += "]}";
         }
         return piece;
     };
-    const answer_context context{with, incoming, client};
+    const answer_context context{server, incoming, client};
     co_return co_await send_in_pieces(context, next);
 }
 
-net::awaitable<reply> get_run(const services& with, const request& incoming, client_link&) {
+net::awaitable<reply> get_run(const services& server, const request& incoming, client_link&) {
     const storage::tenant_id tenant = tenant_of(incoming);
-    auto found = with.runs.find(tenant, incoming.parameter);
+    auto found = server.runs.find(tenant, incoming.parameter);
     if (!found) co_return error_response(incoming, found.error());
-    auto make = [&] { return scenarios::run_body(state_of(with, tenant, **found)); };
+    auto make = [&] { return scenarios::run_body(state_of(server, tenant, **found)); };
     co_return json_response(
-        co_await run_on(choose_workers(with, incoming, job_length::long_job), make));
+        co_await run_on(choose_workers(server, incoming, job_length::long_job), make));
 }
 
-net::awaitable<reply> post_run_resume(const services& with, const request& incoming,
+net::awaitable<reply> post_run_resume(const services& server, const request& incoming,
                                       client_link& client) {
     const storage::tenant_id tenant = tenant_of(incoming);
-    auto found = with.runs.find(tenant, incoming.parameter);
+    auto found = server.runs.find(tenant, incoming.parameter);
     if (!found) co_return error_response(incoming, found.error());
     const run_registry::known_run known = *found;
-    auto parse = [&] { return parse_wanted(known->request, with); };
-    auto wanted = co_await run_on(choose_workers(with, incoming, job_length::long_job), parse);
+    auto parse = [&] { return parse_wanted(known->request, server); };
+    auto wanted = co_await run_on(choose_workers(server, incoming, job_length::long_job), parse);
     if (!wanted) co_return error_response(incoming, wanted.error());
-    auto driven = with.runs.begin(tenant, known->id);
+    auto driven = server.runs.begin(tenant, known->id);
     if (!driven) co_return error_response(incoming, driven.error());
-    const answer_context of{with, incoming, client};
-    co_return co_await drive(of, *driven, known, *wanted);
+    const answer_context context{server, incoming, client};
+    co_return co_await drive(context, *driven, known, *wanted);
 }
 
-net::awaitable<reply> post_run_cancel(const services& with, const request& incoming,
+net::awaitable<reply> post_run_cancel(const services& server, const request& incoming,
                                       client_link& client) {
     const storage::tenant_id tenant = tenant_of(incoming);
-    auto stopped = with.runs.stop(tenant, incoming.parameter);
+    auto stopped = server.runs.stop(tenant, incoming.parameter);
     if (!stopped) co_return error_response(incoming, stopped.error());
-    auto is_idle = [&] { return !with.runs.is_driven(tenant, incoming.parameter); };
+    auto is_idle = [&] { return !server.runs.is_driven(tenant, incoming.parameter); };
     if (!co_await become_idle(client, is_idle))
         co_return error_response(incoming, fail(errc::conflict, "the run has not stopped yet"));
-    co_return co_await get_run(with, incoming, client);
+    co_return co_await get_run(server, incoming, client);
 }
 
-net::awaitable<reply> delete_run(const services& with, const request& incoming, client_link&) {
+net::awaitable<reply> delete_run(const services& server, const request& incoming, client_link&) {
     const storage::tenant_id tenant = tenant_of(incoming);
     // Nobody drives it meanwhile. It is there until it is gone from the disk, so that what fails
     // can be asked again.
-    auto driven = with.runs.begin(tenant, incoming.parameter);
+    auto driven = server.runs.begin(tenant, incoming.parameter);
     if (!driven) co_return error_response(incoming, driven.error());
     auto drop = [&] { return drop_run(*incoming.engine, tenant, incoming.parameter); };
-    auto dropped = co_await run_on(choose_workers(with, incoming, job_length::long_job), drop);
+    auto dropped = co_await run_on(choose_workers(server, incoming, job_length::long_job), drop);
     if (!dropped) co_return error_response(incoming, dropped.error());
-    with.runs.remove(std::move(*driven));
+    server.runs.remove(std::move(*driven));
     response empty;
     empty.status = 204;
     co_return empty;

@@ -32,7 +32,7 @@ class body_room {
     /// What one body takes of `of`, which outlives it. Owner: the session. Thread: one at a time.
     class share {
       public:
-        explicit share(body_room& of) : all_(of) {}
+        explicit share(body_room& owner) : all_(owner) {}
         ~share() { free(); }
         share(const share&) = delete;
         share& operator=(const share&) = delete;

@@ -45,12 +45,12 @@ std::string_view known_method(std::string_view method) {
     return std::find(known.begin(), known.end(), method) != known.end() ? method : "other";
 }
 
-std::string name_of(const services& with, std::optional<std::size_t> model) {
-    return model ? with.models.list().at(*model).name : std::string("none");
+std::string name_of(const services& server, std::optional<std::size_t> model) {
+    return model ? server.models.list().at(*model).name : std::string("none");
 }
 
 /// Why no engine answers in this state, and that it is worth to come back.
-protocol::failure not_ready(const services& with, const slot_state& now) {
+protocol::failure not_ready(const services& server, const slot_state& now) {
     if (now.phase == slot_phase::failed)
         return fail(errc::internal,
                     "no model is loaded: " + protocol::without_directories(now.why));
@@ -60,85 +60,85 @@ protocol::failure not_ready(const services& with, const slot_state& now) {
         return fail(errc::overloaded, "the model was changed just now");
     protocol::failure wait = fail(errc::overloaded, {});
     if (now.target) {
-        wait.what = "the model is being changed to " + name_of(with, now.target) + " (" +
-                    to_string(now.phase) + ")";
+        wait.message = "the model is being changed to " + name_of(server, now.target) + " (" +
+                       to_string(now.phase) + ")";
     } else if (now.phase == slot_phase::verifying) {
-        wait.what = name_of(with, now.model) + " is being tried out";
+        wait.message = name_of(server, now.model) + " is being tried out";
     } else {
-        const engine::load_progress progress = with.engines.progress();
+        const engine::load_progress progress = server.engines.progress();
         char percent[16];
         std::snprintf(percent, sizeof percent, "%.0f %%", progress.fraction * 100);
-        wait.what = "the model is still loading (" + progress.stage + ", " + percent + ")";
+        wait.message = "the model is still loading (" + progress.stage + ", " + percent + ")";
     }
     return wait;
 }
 
 /// Says which path was meant where only a slash at the end is too much.
-protocol::failure no_such_path(const services& with, const request& incoming) {
+protocol::failure no_such_path(const services& server, const request& incoming) {
     const std::string path = incoming.path.substr(0, 200);
-    std::string what = "there is no " + path + " here";
+    std::string message = "there is no " + path + " here";
     if (path.size() > 1 && path.ends_with('/')) {
         const std::string meant = path.substr(0, path.find_last_not_of('/') + 1);
-        const route_match match = match_route(with.routes, incoming.method, meant);
+        const route_match match = match_route(server.routes, incoming.method, meant);
         if (match.found != nullptr || !match.allow.empty())
-            what += "; without the slash at its end, " + meant + " is";
+            message += "; without the slash at its end, " + meant + " is";
     }
-    return fail(errc::not_found, std::move(what));
+    return fail(errc::not_found, std::move(message));
 }
 
 }  // namespace
 
-std::optional<response> refuse_without_engine(const services& with, const request& incoming) {
-    if (with.stopping.load())
+std::optional<response> refuse_without_engine(const services& server, const request& incoming) {
+    if (server.stopping.load())
         return error_response(incoming, fail(errc::shutting_down, "the server is shutting down"));
-    const slot_state now = with.engines.state();
-    if (now.phase == slot_phase::ready || with.engines.any_ready()) return std::nullopt;
-    return error_response(incoming, not_ready(with, now), 503);
+    const slot_state now = server.engines.state();
+    if (now.phase == slot_phase::ready || server.engines.any_ready()) return std::nullopt;
+    return error_response(incoming, not_ready(server, now), 503);
 }
 
-bool may_wait(const services& with, const route_match& match) {
-    if (with.queue == nullptr || with.stopping.load()) return false;
+bool may_wait(const services& server, const route_match& match) {
+    if (server.queue == nullptr || server.stopping.load()) return false;
     if (match.found->body == body_class::file) return false;
-    const slot_state now = with.engines.state();
+    const slot_state now = server.engines.state();
     return !now.is_start && now.phase != slot_phase::idle;
 }
 
-std::optional<response> take_engine(const services& with, request& incoming,
+std::optional<response> take_engine(const services& server, request& incoming,
                                     std::optional<std::size_t> model) {
     if (incoming.engine) return std::nullopt;
-    incoming.engine = with.engines.lease(model);
+    incoming.engine = server.engines.lease(model);
     if (incoming.engine) return std::nullopt;
-    if (auto refused = refuse_without_engine(with, incoming)) return refused;
-    return error_response(incoming, not_ready(with, with.engines.state()), 503);
+    if (auto refused = refuse_without_engine(server, incoming)) return refused;
+    return error_response(incoming, not_ready(server, server.engines.state()), 503);
 }
 
-route_match begin_request(const services& with, request& incoming) {
+route_match begin_request(const services& server, request& incoming) {
     incoming.path = path_of(incoming.target);
     incoming.dialect = dialect_of(incoming.path, incoming.field("anthropic-version").has_value());
     incoming.id = request_id_of(incoming);
     incoming.trace_id = trace_id_of(incoming.field("traceparent").value_or(""));
     incoming.allow_origin =
-        allowed_origin(with.settings.cors_origins, incoming.field("origin").value_or(""));
-    incoming.credential = credential_of(with.settings, incoming);
-    route_match match = match_route(with.routes, incoming.method, incoming.path);
+        allowed_origin(server.settings.cors_origins, incoming.field("origin").value_or(""));
+    incoming.credential = credential_of(server.settings, incoming);
+    route_match match = match_route(server.routes, incoming.method, incoming.path);
     incoming.parameter = match.parameter;
     return match;
 }
 
-std::optional<response> refuse_early(const services& with, const request& incoming,
+std::optional<response> refuse_early(const services& server, const request& incoming,
                                      const route_match& match) {
-    if (auto refused = refuse_foreign_host(with.settings, incoming)) return refused;
+    if (auto refused = refuse_foreign_host(server.settings, incoming)) return refused;
     bool is_known = match.found != nullptr || !match.allow.empty();
     if (incoming.method == "OPTIONS" && (is_known || incoming.path == "*"))
         return options_response(incoming, match.allow);
-    if (!is_known) return error_response(incoming, no_such_path(with, incoming));
+    if (!is_known) return error_response(incoming, no_such_path(server, incoming));
     if (match.found == nullptr) {
         response reply = error_response(
             incoming, fail(errc::method_not_allowed, "this path takes " + match.allow));
         reply.fields.emplace_back("allow", match.allow);
         return reply;
     }
-    if (auto refused = refuse_foreign_page(with.settings, incoming)) return refused;
+    if (auto refused = refuse_foreign_page(server.settings, incoming)) return refused;
     if (match.found->auth == auth_class::key && !incoming.credential) {
         response reply = error_response(
             incoming,
@@ -147,26 +147,27 @@ std::optional<response> refuse_early(const services& with, const request& incomi
         return reply;
     }
     if (match.found->auth == auth_class::admin)
-        if (auto refused = refuse_admin(with.settings, incoming)) return refused;
+        if (auto refused = refuse_admin(server.settings, incoming)) return refused;
     if (match.found->auth == auth_class::reader)
-        if (auto refused = refuse_reader(with.settings, incoming)) return refused;
-    if (match.found->engine != engine_need::none && !may_wait(with, match))
-        return refuse_without_engine(with, incoming);
+        if (auto refused = refuse_reader(server.settings, incoming)) return refused;
+    if (match.found->engine != engine_need::none && !may_wait(server, match))
+        return refuse_without_engine(server, incoming);
     return std::nullopt;
 }
 
-std::optional<response> take_place(const services& with, request& incoming,
+std::optional<response> take_place(const services& server, request& incoming,
                                    const route_match& match) {
     if (!match.found->is_metered) return std::nullopt;
-    const auto account = with.accounts.of(incoming.credential.value());
+    const auto account = server.accounts.account_of(incoming.credential.value());
     const auto reached = account->begin(std::chrono::steady_clock::now());
     incoming.limit_fields = protocol::rate_limit_fields(
         incoming.dialect, account->left(std::chrono::steady_clock::now()),
         std::chrono::system_clock::now());
     if (reached) return error_response(incoming, protocol::refusal(*reached));
     auto place = std::make_shared<key_place>(account);
-    const auto all = static_cast<std::size_t>(with.settings.max_batch + with.settings.max_queued);
-    if (account->running() > shared_slots::share(all, needs_key(with.settings)))
+    const auto all =
+        static_cast<std::size_t>(server.settings.max_batch + server.settings.max_queued);
+    if (account->running() > shared_slots::share(all, needs_key(server.settings)))
         return error_response(incoming, fail(errc::overloaded,
                                              "this key has as many requests running and waiting "
                                              "as one key may"));
@@ -188,8 +189,8 @@ std::optional<response> refuse_reader(const config& settings, const request& inc
 }
 
 std::optional<response> refuse_admin(const config& settings, const request& incoming) {
-    auto refused = [&](errc code, const char* what) {
-        return error_response(incoming, fail(code, what));
+    auto refused = [&](errc code, const char* message) {
+        return error_response(incoming, fail(code, message));
     };
     if (settings.admin_key.empty()) {
         if (!serves_this_machine_only(settings) || needs_key(settings))
@@ -227,11 +228,11 @@ std::optional<std::string> credential_of(const config& settings, const request& 
     return tenant_of(settings, value.substr(scheme.size()));
 }
 
-void end_request(const services& with, const request& incoming, const route_match& match,
+void end_request(const services& server, const request& incoming, const route_match& match,
                  int status, std::chrono::steady_clock::duration took) {
     double seconds = std::chrono::duration<double>(took).count();
     std::string_view pattern = match.found != nullptr ? match.found->pattern : "unmatched";
-    with.probe.count_request(pattern, known_method(incoming.method), status, seconds);
+    server.probe.count_request(pattern, known_method(incoming.method), status, seconds);
     char rest[64];
     std::snprintf(rest, sizeof rest, " %d %.3f s", status, seconds);
     std::string line = incoming.method + " " + incoming.path.substr(0, 200) + rest;
@@ -239,7 +240,7 @@ void end_request(const services& with, const request& incoming, const route_matc
     bool is_probe = match.found != nullptr && (match.found->auth == auth_class::open ||
                                                match.found->auth == auth_class::reader);
     log_level level = status >= 500 && status != 503 ? log_level::warning : log_level::info;
-    log_event(is_probe ? log_level::debug : level, incoming.who(), line);
+    log_event(is_probe ? log_level::debug : level, incoming.id_for_log(), line);
 }
 
 }  // namespace semantic::server

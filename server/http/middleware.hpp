@@ -16,25 +16,25 @@ namespace semantic::server {
 
 /// Fills in id, dialect, allowed origin, credential and the route's parameter. Requires: method,
 /// target and fields are set.
-route_match begin_request(const services& with, request& incoming);
+route_match begin_request(const services& server, request& incoming);
 
 /// What is answered before the body is read, if anything: another server's name, OPTIONS, no such
 /// route, wrong method, a page that may not, no key, server starting or stopping.
-std::optional<response> refuse_early(const services& with, const request& incoming,
+std::optional<response> refuse_early(const services& server, const request& incoming,
                                      const route_match& match);
 
 /// Returns: why no engine answers now, in the request's dialect; nothing when one does.
-std::optional<response> refuse_without_engine(const services& with, const request& incoming);
+std::optional<response> refuse_without_engine(const services& server, const request& incoming);
 /// Whether a request on this route waits for an engine where there is none now. Requires: a route
 /// was found.
-bool may_wait(const services& with, const route_match& match);
+bool may_wait(const services& server, const route_match& match);
 /// Leases the engine for the request, unless it has it. Returns: why there is none.
-std::optional<response> take_engine(const services& with, request& incoming,
+std::optional<response> take_engine(const services& server, request& incoming,
                                     std::optional<std::size_t> model = {});
 
 /// Takes a place among those that the key's tenant may have at once, and one of its requests, where
 /// the route makes the model work. Returns: 429 in the request's dialect when it has no more.
-std::optional<response> take_place(const services& with, request& incoming,
+std::optional<response> take_place(const services& server, request& incoming,
                                    const route_match& match);
 
 /// Returns: what stands for the tenant whose key was sent (`x-api-key: KEY` or `authorization:
@@ -57,7 +57,7 @@ std::optional<response> refuse_reader(const config& settings, const request& inc
 
 /// Counts the request and writes its line to the log. `status` 499: the client left before there
 /// was a reply.
-void end_request(const services& with, const request& incoming, const route_match& match,
+void end_request(const services& server, const request& incoming, const route_match& match,
                  int status, std::chrono::steady_clock::duration took);
 
 }  // namespace semantic::server

@@ -45,7 +45,7 @@ struct request {
     bool keep_alive = true;  // what the client asks for
 
     /// What its lines in the log stand under. Valid for as long as the request.
-    log_id who() const { return {id, trace_id}; }
+    log_id id_for_log() const { return {id, trace_id}; }
     /// The first field of that name, whatever the case of its letters.
     std::optional<std::string> field(std::string_view name) const;
     /// A query parameter, percent-decoded; a malformed escape is left as it is.

@@ -57,7 +57,7 @@ response error_response(const request& to, const protocol::failure& failure) {
 
 protocol::failure public_fault(const request& to, const storage::failure& fault) {
     if (!protocol::is_public(fault))
-        log_event(log_level::warning, to.who(),
+        log_event(log_level::warning, to.id_for_log(),
                   std::string(storage::to_string(fault.code)) + ": " + fault.what);
     return protocol::from_storage(fault);
 }

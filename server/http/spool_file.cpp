@@ -10,11 +10,11 @@ namespace semantic::server {
 
 namespace {
 
-storage::failure fault(const char* what, int error) {
+storage::failure fault(const char* operation, int error) {
     // EFBIG: a limit of the process (ulimit -f); to the client the same as a full disk.
     const bool is_full = error == ENOSPC || error == EDQUOT || error == EFBIG;
     return {is_full ? storage::errc::out_of_space : storage::errc::io,
-            std::string(what) + ": " + std::strerror(error)};
+            std::string(operation) + ": " + std::strerror(error)};
 }
 
 }  // namespace
@@ -45,14 +45,14 @@ storage::result<void> spool_file::append(std::string_view bytes) {
     return {};
 }
 
-storage::result<void> spool_file::read_at(std::uint64_t offset, std::span<std::byte> into) const {
-    while (!into.empty()) {
+storage::result<void> spool_file::read_at(std::uint64_t offset, std::span<std::byte> bytes) const {
+    while (!bytes.empty()) {
         const ssize_t got =
-            ::pread(descriptor_, into.data(), into.size(), static_cast<off_t>(offset));
+            ::pread(descriptor_, bytes.data(), bytes.size(), static_cast<off_t>(offset));
         if (got < 0 && errno == EINTR) continue;
         if (got < 0) return fault("could not read the upload", errno);
         if (got == 0) return storage::failure{storage::errc::io, "the upload ends too early"};
-        into = into.subspan(static_cast<std::size_t>(got));
+        bytes = bytes.subspan(static_cast<std::size_t>(got));
         offset += static_cast<std::uint64_t>(got);
     }
     return {};

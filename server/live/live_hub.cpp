@@ -51,27 +51,27 @@ live_hub::~live_hub() {
 /// Requires: the mutex is held.
 std::size_t live_hub::watchers() const {
     std::size_t count = 0;
-    for (const auto& [who, of] : views_) count += of.receivers.size();
+    for (const auto& [viewer, watched] : views_) count += watched.receivers.size();
     return count;
 }
 
-live_hub::subscription live_hub::subscribe(const services& with, viewer who, receiver to) {
+live_hub::subscription live_hub::subscribe(const services& server, viewer viewer, receiver to) {
     std::vector<std::pair<receiver, message>> out;
     std::lock_guard lock(mutex_);
     if (stopped_) {
         to(nullptr);
         return {};
     }
-    with_ = &with;
+    server_ = &server;
     if (views_.empty()) feed_->watch(true);
-    view& of = views_[who];
+    view& watched = views_[viewer];
     // The others of this view are told of what has changed since, too, so that all are at one seq.
-    if (of.receivers.empty()) update(with, who, of, look(with, {}), out);
-    if (of.snapshot == nullptr)
-        of.snapshot = made(live::snapshot_message(of.state, of.recent, of.seq));
-    to(of.snapshot);
+    if (watched.receivers.empty()) update(server, viewer, watched, look(server, {}), out);
+    if (watched.snapshot == nullptr)
+        watched.snapshot = made(live::snapshot_message(watched.state, watched.recent, watched.seq));
+    to(watched.snapshot);
     const std::uint64_t id = next_id_++;
-    of.receivers.emplace(id, std::move(to));
+    watched.receivers.emplace(id, std::move(to));
     wait();
     return {*this, id};
 }
@@ -96,8 +96,8 @@ void live_hub::stop() {
         std::lock_guard lock(mutex_);
         stopped_ = true;
         timer_.cancel();
-        for (auto& [who, of] : views_)
-            for (auto& [id, to] : of.receivers) all.push_back(std::move(to));
+        for (auto& [viewer, watched] : views_)
+            for (auto& [id, to] : watched.receivers) all.push_back(std::move(to));
         if (!views_.empty()) feed_->watch(false);
         views_.clear();
     }
@@ -120,15 +120,16 @@ void live_hub::tick() {
         std::lock_guard lock(mutex_);
         is_waiting_ = false;
         if (stopped_ || views_.empty()) return;
-        const moment now = look(*with_, feed_->take());
-        for (auto& [who, of] : views_) update(*with_, who, of, now, out);
+        const moment now = look(*server_, feed_->take());
+        for (auto& [viewer, watched] : views_) update(*server_, viewer, watched, now, out);
         wait();
     }
-    for (const auto& [to, what] : out) to(what);
+    for (const auto& [to, text] : out) to(text);
 }
 
-live_hub::moment live_hub::look(const services& with, engine::activity_feed::batch told) {
-    moment now{with.engines.look(), model_text(with), nodes_text(with), "null", std::move(told)};
+live_hub::moment live_hub::look(const services& server, engine::activity_feed::batch told) {
+    moment now{server.engines.look(), model_text(server), nodes_text(server), "null",
+               std::move(told)};
     if (!now.engine) return now;
     const bool is_due = clock::now() - pool_looked_ >= look_at_most_every;
     if (is_due) {
@@ -139,39 +140,41 @@ live_hub::moment live_hub::look(const services& with, engine::activity_feed::bat
     return now;
 }
 
-void live_hub::update(const services& with, const viewer& who, view& of, const moment& now,
-                      std::vector<std::pair<receiver, message>>& out) {
-    live::shown_state next = of.state;
-    live::happened what;
-    what.missed = now.told.dropped;
+void live_hub::update(const services& server, const viewer& viewer, view& watched,
+                      const moment& now, std::vector<std::pair<receiver, message>>& out) {
+    live::shown_state next = watched.state;
+    live::happened changes;
+    changes.missed = now.told.dropped;
     next.model = now.model;
-    if (who.sees_nodes) next.nodes = now.nodes;
+    if (viewer.sees_nodes) next.nodes = now.nodes;
     next.gauges = now.gauges;
-    if (const auto from = viewpoint_of(who, now.engine)) {
-        what.events = live::events_of(now.told.events, *from);
-        what.step = live::step_of(now.told.events, *from);
-        of.is_stale = of.is_stale || what.missed > 0 || of.state.model != now.model ||
-                      live::touches(now.told.events, *from);
-        const clock::duration since = clock::now() - of.looked;
+    if (const auto from = viewpoint_of(viewer, now.engine)) {
+        changes.events = live::events_of(now.told.events, *from);
+        changes.step = live::step_of(now.told.events, *from);
+        watched.is_stale = watched.is_stale || changes.missed > 0 ||
+                           watched.state.model != now.model ||
+                           live::touches(now.told.events, *from);
+        const clock::duration since = clock::now() - watched.looked;
         const bool is_due =
-            of.is_stale ? since >= look_at_most_every : since >= look_at_least_every;
+            watched.is_stale ? since >= look_at_most_every : since >= look_at_least_every;
         if (is_due && now.engine) {
-            look_at_agents(with, *from, *now.engine, next);
-            of.is_stale = false;
-            of.looked = clock::now();
+            look_at_agents(server, *from, *now.engine, next);
+            watched.is_stale = false;
+            watched.looked = clock::now();
         }
     }
-    const std::string delta = live::delta_message(of.state, next, what, of.seq + 1);
-    of.state = std::move(next);
-    for (auto& event : what.events) of.recent.push_back(std::move(event));
-    if (of.recent.size() > recent_max)
-        of.recent.erase(of.recent.begin(), of.recent.begin() + static_cast<std::ptrdiff_t>(
-                                                                   of.recent.size() - recent_max));
+    const std::string delta = live::delta_message(watched.state, next, changes, watched.seq + 1);
+    watched.state = std::move(next);
+    for (auto& event : changes.events) watched.recent.push_back(std::move(event));
+    if (watched.recent.size() > recent_max)
+        watched.recent.erase(watched.recent.begin(),
+                             watched.recent.begin() +
+                                 static_cast<std::ptrdiff_t>(watched.recent.size() - recent_max));
     if (delta.empty()) return;
-    ++of.seq;
-    of.snapshot = nullptr;
+    ++watched.seq;
+    watched.snapshot = nullptr;
     const message shared = made(delta);
-    for (const auto& [id, to] : of.receivers) out.emplace_back(to, shared);
+    for (const auto& [id, to] : watched.receivers) out.emplace_back(to, shared);
 }
 
 }  // namespace semantic::server

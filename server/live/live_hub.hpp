@@ -52,7 +52,7 @@ class live_hub {
 
     /// A snapshot comes before this returns, then what changes. `with` outlives the hub's use.
     /// Takes as long as the viewer sees many agents.
-    subscription subscribe(const services& with, viewer who, receiver to);
+    subscription subscribe(const services& server, viewer viewer, receiver to);
     /// Tells everybody that the server stops. Nobody is told anything more.
     void stop();
 
@@ -84,15 +84,15 @@ class live_hub {
     std::size_t watchers() const;
     void wait();
     void tick();
-    moment look(const services& with, engine::activity_feed::batch told);
-    void update(const services& with, const viewer& who, view& of, const moment& now,
+    moment look(const services& server, engine::activity_feed::batch told);
+    void update(const services& server, const viewer& viewer, view& watched, const moment& now,
                 std::vector<std::pair<receiver, message>>& out);
 
     std::shared_ptr<engine::activity_feed> feed_;
     const boost::asio::any_io_executor workers_;
     boost::asio::steady_timer timer_;  // guarded by mutex_, as is all below
     mutable std::mutex mutex_;
-    const services* with_ = nullptr;
+    const services* server_ = nullptr;
     std::map<viewer, view> views_;
     std::uint64_t next_id_ = 1;
     bool is_waiting_ = false;

@@ -14,9 +14,9 @@ namespace live = protocol::live;
 namespace {
 
 /// The part of a node's facts that takes a look at its agents.
-live::node_facts agents_of(const services& with) {
+live::node_facts agents_of(const services& server) {
     live::node_facts facts;
-    for (const engine_lease& engine : with.engines.look_at_all()) {
+    for (const engine_lease& engine : server.engines.look_at_all()) {
         const live::pool_gauges pool = pool_of(*engine);
         facts.agents_hot += pool.agents_hot;
         facts.agents_warm += pool.agents_warm;
@@ -29,23 +29,23 @@ live::node_facts agents_of(const services& with) {
 
 }  // namespace
 
-std::string own_node::text(const services& with) {
+std::string own_node::text(const services& server) {
     constexpr int rest = 50;  // times as long as a look takes
     using clock = std::chrono::steady_clock;
     const auto begin = clock::now();
     if (begin - looked_ >= rest * took_) {
-        facts_ = agents_of(with);
+        facts_ = agents_of(server);
         looked_ = clock::now();
         took_ = looked_ - begin;
     }
     live::node_facts facts = facts_;
     facts.version = server_version;
-    facts.phase = to_string(with.engines.state().phase);
+    facts.phase = to_string(server.engines.state().phase);
     const auto at_least_zero = [](const auto& gauge) {
         const auto value = gauge.load(std::memory_order_relaxed);
         return value > 0 ? static_cast<std::uint64_t>(value) : 0;
     };
-    for (const engine_lease& engine : with.engines.look_at_all()) {
+    for (const engine_lease& engine : server.engines.look_at_all()) {
         facts.models.push_back(engine->info().id);
         facts.running += at_least_zero(engine->probe().running);
         facts.waiting += at_least_zero(engine->probe().waiting);
@@ -54,10 +54,10 @@ std::string own_node::text(const services& with) {
     return live::node_text(facts);
 }
 
-std::string nodes_text(const services& with) {
+std::string nodes_text(const services& server) {
     std::vector<live::shown_node> shown;
-    if (with.news != nullptr)
-        for (storage::known_node& each : with.news->nodes())
+    if (server.news != nullptr)
+        for (storage::known_node& each : server.news->nodes())
             shown.push_back({std::move(each.id), std::move(each.url), each.is_self, each.silent_for,
                              std::move(each.says)});
     return live::nodes_text(shown);

@@ -14,7 +14,7 @@ namespace semantic::server {
 /// work as there are, and is done so seldom that it takes a fiftieth of the time. Thread: one.
 class own_node {
   public:
-    std::string text(const services& with);
+    std::string text(const services& server);
 
   private:
     protocol::live::node_facts facts_;  // as of looked_, but for what is running
@@ -23,6 +23,6 @@ class own_node {
 };
 
 /// A JSON array, this server first; empty where there is no Redis.
-std::string nodes_text(const services& with);
+std::string nodes_text(const services& server);
 
 }  // namespace semantic::server

@@ -82,25 +82,25 @@ bool is_id(std::string_view text, std::size_t digits) {
 
 }  // namespace
 
-std::string text_line(const log_entry& of) {
-    std::string line = utc(of.at);
-    line.append(" ").append(of.level).append(" ");
-    line.append(of.request.empty() ? std::string_view("-") : of.request).append(" ");
-    append_escaped(line, of.text);
-    if (!of.trace.empty()) line.append(" trace ").append(of.trace);
+std::string text_line(const log_entry& entry) {
+    std::string line = utc(entry.at);
+    line.append(" ").append(entry.level).append(" ");
+    line.append(entry.request.empty() ? std::string_view("-") : entry.request).append(" ");
+    append_escaped(line, entry.text);
+    if (!entry.trace.empty()) line.append(" trace ").append(entry.trace);
     return line;
 }
 
-std::string json_line(const log_entry& of) {
-    std::string line = R"({"time":")" + utc(of.at) + '"';
+std::string json_line(const log_entry& entry) {
+    std::string line = R"({"time":")" + utc(entry.at) + '"';
     const auto add = [&line](std::string_view name, std::string_view value) {
         line.append(",\"").append(name).append("\":");
         append_json(line, value);
     };
-    add("level", of.level);
-    if (!of.request.empty()) add("request_id", of.request);
-    if (!of.trace.empty()) add("trace_id", of.trace);
-    add("message", of.text);
+    add("level", entry.level);
+    if (!entry.request.empty()) add("request_id", entry.request);
+    if (!entry.trace.empty()) add("trace_id", entry.trace);
+    add("message", entry.text);
     return line += '}';
 }
 

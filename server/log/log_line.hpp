@@ -18,8 +18,8 @@ struct log_entry {
 };
 
 /// Without the line break at its end, both.
-std::string text_line(const log_entry& of);
-std::string json_line(const log_entry& of);
+std::string text_line(const log_entry& entry);
+std::string json_line(const log_entry& entry);
 
 /// Returns: the trace id of a W3C traceparent field, 32 hexadecimal digits; empty when that is not
 /// one. Source: https://www.w3.org/TR/trace-context/#traceparent-header.

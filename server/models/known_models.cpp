@@ -116,24 +116,24 @@ model_facts known_models::facts(std::size_t model, std::uint64_t pool_bytes) {
     return facts_.emplace(model, std::move(read)).first->second;
 }
 
-std::string known_models::fault(std::size_t model, const std::vector<std::size_t>& beside,
+std::string known_models::fault(std::size_t model, const std::vector<std::size_t>& others,
                                 std::uint64_t pool) const {
     const registered_model& entry = models_.at(model);
     const config settings = settings_of(model);
     std::string why = read_facts(entry, settings, 0).fault;
     if (!why.empty() || entry.path.empty()) return why;
-    const auto plan = plan_for({entry.path, settings}, planned(beside), pool);
+    const auto plan = plan_for({entry.path, settings}, planned(others), pool);
     return plan ? std::string() : plan.error().what;
 }
 
 std::string fault_of_model(const known_models& models, engine_slots& engines, std::size_t model,
                            std::size_t slot) {
-    std::vector<std::size_t> beside = engines.models_beside(slot);
-    std::erase(beside, model);
+    std::vector<std::size_t> others = engines.models_beside(slot);
+    std::erase(others, model);
     const engine_lease engine = engines.look();
     // The pool that several models share stays as large as it is.
     const std::uint64_t pool = engines.size() > 1 && engine ? engine->info().pool_bytes : 0;
-    return models.fault(model, beside, pool);
+    return models.fault(model, others, pool);
 }
 
 std::vector<planned_model> known_models::planned(const std::vector<std::size_t>& models) const {

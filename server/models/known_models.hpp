@@ -36,7 +36,7 @@ class known_models {
     model_facts facts(std::size_t model, std::uint64_t pool_bytes);
     /// Blocks. Why the model certainly cannot be loaded, now, beside those; empty: it may. `pool`:
     /// bytes of the pool that they share.
-    std::string fault(std::size_t model, const std::vector<std::size_t>& beside = {},
+    std::string fault(std::size_t model, const std::vector<std::size_t>& others = {},
                       std::uint64_t pool = 0) const;
     /// What plan_for() is given of them; models without files are left out.
     std::vector<planned_model> planned(const std::vector<std::size_t>& models) const;

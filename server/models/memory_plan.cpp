@@ -87,20 +87,20 @@ std::string to_text(const memory_plan& plan) {
 storage::result<memory_needs> needs_of(const std::string& path, const config& settings) {
     const auto model = engine::model_config::load(path);
     if (!model) return model.error();
-    const auto of = [](int number) { return static_cast<std::uint64_t>(std::max(number, 0)); };
+    const auto count = [](int number) { return static_cast<std::uint64_t>(std::max(number, 0)); };
     memory_needs needs;
     const auto form = engine::find_weight_form(settings.weights);
     const auto packed =
         engine::model_weights::check(path, *model, form.value_or(engine::weight_form::native));
     // What is wrong with the files is said by whoever loads them.
     needs.weights = packed ? packed->bytes : weight_file_bytes(path);
-    const std::uint64_t rows = of(settings.prefill_max_chunk_tokens) + of(settings.max_batch);
-    const std::uint64_t hidden = of(model->hidden);
-    const std::uint64_t widest = of(model->intermediate);
-    const std::uint64_t vocabulary = of(model->vocabulary);
+    const std::uint64_t rows = count(settings.prefill_max_chunk_tokens) + count(settings.max_batch);
+    const std::uint64_t hidden = count(model->hidden);
+    const std::uint64_t widest = count(model->intermediate);
+    const std::uint64_t vocabulary = count(model->vocabulary);
     needs.scratch =
         4 * (rows * hidden * 4 + std::min(rows, panel_rows) * (3 * widest + 8 * hidden) +
-             (of(settings.max_batch) + 1) * vocabulary);
+             (count(settings.max_batch) + 1) * vocabulary);
     needs.process = process_bytes + vocabulary * bytes_per_token_of_vocabulary;
     needs.connections =
         settings.max_connections * connection_bytes +
@@ -171,14 +171,14 @@ std::string remedies(const memory_limit& limit, const planned_model& model,
 }  // namespace
 
 storage::result<memory_plan> plan_for(const planned_model& model,
-                                      const std::vector<planned_model>& beside,
+                                      const std::vector<planned_model>& others,
                                       std::uint64_t pool) {
     memory_limit limit = find_memory_limit(in_bytes(model.settings.memory_limit_mb));
     limit.is_shared = limit.is_shared || model.settings.max_loaded > 1;
-    auto plan = plan_within(limit, model, beside, pool);
+    auto plan = plan_within(limit, model, others, pool);
     if (plan || plan.error().code != storage::errc::out_of_space) return plan;
     return storage::failure{plan.error().code,
-                            plan.error().what + remedies(limit, model, beside, pool)};
+                            plan.error().what + remedies(limit, model, others, pool)};
 }
 
 }  // namespace semantic::server

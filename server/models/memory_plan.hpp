@@ -60,7 +60,7 @@ struct planned_model {
 /// the pool that these models have already; 0: of the model's settings. Errors: also those of
 /// plan_memory(), with the settings under which the model would fit, if there are any.
 storage::result<memory_plan> plan_for(const planned_model& model,
-                                      const std::vector<planned_model>& beside = {},
+                                      const std::vector<planned_model>& others = {},
                                       std::uint64_t pool = 0);
 
 }  // namespace semantic::server

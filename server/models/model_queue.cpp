@@ -169,26 +169,26 @@ void model_queue::serve(std::size_t slot, const slot_state& now) {
 }
 
 /// What a change has led to that is over.
-void model_queue::notice_settled(watch& of, const slot_state& now) {
-    const auto begun = std::exchange(of.change_begun, std::nullopt);
+void model_queue::notice_settled(watch& watched, const slot_state& now) {
+    const auto begun = std::exchange(watched.change_begun, std::nullopt);
     if (begun)
         linger_ = std::chrono::duration_cast<std::chrono::milliseconds>(clock::now() - *begun);
-    of.ready_since = clock::now();
+    watched.ready_since = clock::now();
     is_crowded_ = false;
-    const auto asked = std::exchange(of.asked, std::nullopt);
+    const auto asked = std::exchange(watched.asked, std::nullopt);
     if (!asked || now.model == asked) return;
     // Nobody else's change is this one's failure.
     if (!now.why.empty()) fail_all_of(*asked, now.why);
 }
 
-void model_queue::notice(watch& of, const slot_state& now) {
+void model_queue::notice(watch& watched, const slot_state& now) {
     if (is_settled(now.phase)) {
-        if (!std::exchange(of.was_settled, true)) notice_settled(of, now);
+        if (!std::exchange(watched.was_settled, true)) notice_settled(watched, now);
         return;
     }
-    of.was_settled = false;
+    watched.was_settled = false;
     const bool is_drained = now.phase != slot_phase::draining;
-    if (is_drained && !of.change_begun) of.change_begun = clock::now();
+    if (is_drained && !watched.change_begun) watched.change_begun = clock::now();
 }
 
 std::optional<std::size_t> model_queue::slot_for(const std::vector<slot_state>& now) const {
@@ -245,7 +245,7 @@ bool model_queue::gives_way_to_others(std::size_t slot) const {
 }
 
 void model_queue::change(std::unique_lock<std::mutex>& lock, const change_wish& wanted) {
-    const std::optional<std::size_t> next = wanted.what.next;
+    const std::optional<std::size_t> next = wanted.decision.next;
     lock.unlock();
     const std::string fault = next ? options_.fault_of(*next, wanted.slot) : std::string();
     const bool has_begun =

@@ -81,7 +81,7 @@ class model_queue {
     };
     struct change_wish {
         std::size_t slot;
-        turn_decision what;
+        turn_decision decision;
     };
 
     void work();
@@ -89,8 +89,8 @@ class model_queue {
     std::optional<change_wish> look();
     turn_decision look_at_ready(std::size_t slot, const slot_state& now, bool was_changing,
                                 std::span<const waiting_model> waiting);
-    void notice(watch& of, const slot_state& now);
-    void notice_settled(watch& of, const slot_state& now);
+    void notice(watch& watched, const slot_state& now);
+    void notice_settled(watch& watched, const slot_state& now);
     std::optional<std::size_t> slot_for(const std::vector<slot_state>& now) const;
     void change(std::unique_lock<std::mutex>& lock, const change_wish& wanted);
     bool gives_way_to_others(std::size_t slot) const;

@@ -22,13 +22,13 @@ constexpr std::array<std::string_view, 9> options_of_models{
 
 struct syntax_fault {
     int line;  // from 1; 0: of the whole file
-    std::string what;
+    std::string message;
 };
 
 int line_of(const YAML::Node& node) { return node.Mark().line + 1; }
 
-[[noreturn]] void refuse(const YAML::Node& at, std::string what) {
-    throw syntax_fault{line_of(at), std::move(what)};
+[[noreturn]] void refuse(const YAML::Node& at, std::string message) {
+    throw syntax_fault{line_of(at), std::move(message)};
 }
 
 const config_option* find_model_option(std::string_view name) {
@@ -68,8 +68,8 @@ std::string name_of(const std::string& key, const YAML::Node& node) {
 
 /// Every key once, with its value.
 template <class Take>
-void each_key(const YAML::Node& map, const std::string& what, Take take) {
-    if (!map.IsMap()) refuse(map, what + " must be keys with values");
+void each_key(const YAML::Node& map, const std::string& subject, Take take) {
+    if (!map.IsMap()) refuse(map, subject + " must be keys with values");
     std::set<std::string> seen;
     for (const auto& entry : map) {
         const std::string key = key_of(entry.first);
@@ -161,9 +161,9 @@ class file_reader {
     std::set<std::string> names_;
 };
 
-failure fault_at(const std::string& called, int line, const std::string& what) {
+failure fault_at(const std::string& called, int line, const std::string& message) {
     const std::string place = line > 0 ? called + ":" + std::to_string(line) : called;
-    return {errc::bad_value, place + ": " + what};
+    return {errc::bad_value, place + ": " + message};
 }
 
 }  // namespace
@@ -176,7 +176,7 @@ result<models_file> parse_models_file(const std::string& text, const std::string
                         "has more than " + std::to_string(models_file_bytes_max) + " bytes");
     return file_reader().read(YAML::Load(text));
 } catch (const syntax_fault& fault) {
-    return fault_at(called, fault.line, fault.what);
+    return fault_at(called, fault.line, fault.message);
 } catch (const YAML::Exception& error) {
     return fault_at(called, error.mark.is_null() ? 0 : error.mark.line + 1, error.msg);
 }

@@ -247,9 +247,9 @@ background_runs::handle background_runs::find(const storage::tenant_id& tenant,
 
 void background_runs::remove(const storage::tenant_id& tenant, const std::string& id) {
     std::lock_guard lock(mutex_);
-    const key which(tenant, id);
-    all_.erase(which);
-    std::erase(ended_, which);
+    const key run_key(tenant, id);
+    all_.erase(run_key);
+    std::erase(ended_, run_key);
 }
 
 }  // namespace semantic::server

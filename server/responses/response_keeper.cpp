@@ -60,7 +60,7 @@ void load(kept_responses& all, engine::engine& engine, std::string_view head,
         }
         auto read = protocol::responses::kept_response_of(record->bytes);
         if (!read) {
-            faults.push_back(each.name + ": " + read.error().what);
+            faults.push_back(each.name + ": " + read.error().message);
             continue;
         }
         protocol::responses::end_broken_off(*read);

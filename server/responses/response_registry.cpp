@@ -49,7 +49,7 @@ std::vector<kept_responses::entries::iterator> kept_responses::followed(
         const auto found = all_.find(key(tenant, id));
         if (found == all_.end()) break;
         chain.push_back(found);
-        id = found->second.what->previous;
+        id = found->second.response->previous;
     }
     return chain;
 }
@@ -60,17 +60,17 @@ void kept_responses::use(const std::vector<entries::iterator>& chain) {
         (*each)->second.last_used = ++uses_;
 }
 
-void kept_responses::erase(entries::iterator which) {
-    total_ -= which->second.bytes;
-    const auto tenant = sums_.find(which->first.first);
-    tenant->second.bytes -= which->second.bytes;
+void kept_responses::erase(entries::iterator position) {
+    total_ -= position->second.bytes;
+    const auto tenant = sums_.find(position->first.first);
+    tenant->second.bytes -= position->second.bytes;
     --tenant->second.count;
-    for (const std::string& each : which->second.items) {
-        const auto item = items_.find(key(which->first.first, each));
-        if (item != items_.end() && item->second == which->first.second) items_.erase(item);
+    for (const std::string& each : position->second.items) {
+        const auto item = items_.find(key(position->first.first, each));
+        if (item != items_.end() && item->second == position->first.second) items_.erase(item);
     }
     if (tenant->second.count == 0) sums_.erase(tenant);
-    all_.erase(which);
+    all_.erase(position);
 }
 
 kept_responses::entries::iterator kept_responses::least_lately_used(
@@ -118,16 +118,16 @@ kept_responses::kept kept_responses::find(const storage::tenant_id& tenant,
                                           const std::string& id) const {
     std::lock_guard lock(mutex_);
     const auto found = all_.find(key(tenant, id));
-    return found == all_.end() ? nullptr : found->second.what;
+    return found == all_.end() ? nullptr : found->second.response;
 }
 
 kept_responses::kept kept_responses::find_item(const storage::tenant_id& tenant,
                                                const std::string& item) const {
     std::lock_guard lock(mutex_);
-    const auto of = items_.find(key(tenant, item));
-    if (of == items_.end()) return nullptr;
-    const auto found = all_.find(key(tenant, of->second));
-    return found == all_.end() ? nullptr : found->second.what;
+    const auto owner = items_.find(key(tenant, item));
+    if (owner == items_.end()) return nullptr;
+    const auto found = all_.find(key(tenant, owner->second));
+    return found == all_.end() ? nullptr : found->second.response;
 }
 
 protocol::result<std::vector<kept_responses::kept>> kept_responses::chain(
@@ -135,12 +135,12 @@ protocol::result<std::vector<kept_responses::kept>> kept_responses::chain(
     std::lock_guard lock(mutex_);
     const auto found = followed(tenant, id);
     if (found.empty()) return protocol::responses::previous_not_found(id);
-    const std::string& missing = found.back()->second.what->previous;
+    const std::string& missing = found.back()->second.response->previous;
     if (!missing.empty()) return protocol::responses::previous_not_found(missing);
     use(found);
     std::vector<kept> chain;
     for (auto each = found.rbegin(); each != found.rend(); ++each)
-        chain.push_back((*each)->second.what);
+        chain.push_back((*each)->second.response);
     return chain;
 }
 

@@ -76,7 +76,7 @@ class kept_responses {
 
   private:
     struct entry {
-        kept what;
+        kept response;
         std::size_t bytes = 0;
         std::uint64_t last_used = 0;
         std::vector<std::string> items{};
@@ -91,7 +91,7 @@ class kept_responses {
     /// The response and those that it follows, as far as they are there.
     std::vector<entries::iterator> followed(const storage::tenant_id& tenant, std::string id);
     void use(const std::vector<entries::iterator>& chain);
-    void erase(entries::iterator which);
+    void erase(entries::iterator position);
     entries::iterator least_lately_used(const storage::tenant_id& tenant);
     /// Lets go of one of the tenant who has most, by what `measure` says.
     key let_go(std::size_t sums::*measure);

@@ -15,7 +15,8 @@ constexpr std::chrono::milliseconds again{20};
 }  // namespace
 
 struct deadline::state {
-    explicit state(net::ip::tcp::socket& of) : socket(&of), timer(of.get_executor()) {}
+    explicit state(net::ip::tcp::socket& watched)
+        : socket(&watched), timer(watched.get_executor()) {}
     net::ip::tcp::socket* socket;  // null once the guard is gone
     net::steady_timer timer;
     bool passed = false;

@@ -120,11 +120,11 @@ void stop_logging() {
     active = {};
 }
 
-void log_event(log_level level, const log_id& who, std::string_view text) {
+void log_event(log_level level, const log_id& id, std::string_view text) {
     if (!running.load(std::memory_order_relaxed) || level < lowest.load(std::memory_order_relaxed))
         return;
-    const log_entry entry{std::chrono::system_clock::now(), to_string(level), who.request,
-                          who.trace, text};
+    const log_entry entry{std::chrono::system_clock::now(), to_string(level), id.request, id.trace,
+                          text};
     const bool as_json = format.load(std::memory_order_relaxed) == log_format::json;
     const std::string line = as_json ? json_line(entry) : text_line(entry);
     // A logger of its own per thread: sources are not thread-safe, and this one has no state worth

@@ -50,7 +50,7 @@ void log_from(log_level level) noexcept;
 void stop_logging();
 
 /// Control characters in `text` are escaped: one event is one line, whatever a client sent.
-void log_event(log_level level, const log_id& who, std::string_view text);
+void log_event(log_level level, const log_id& id, std::string_view text);
 inline void log_event(log_level level, std::string_view text) { log_event(level, log_id(), text); }
 
 }  // namespace semantic::server

@@ -31,11 +31,11 @@ class exposition {
         text_->append("# HELP ").append(name).append(" ").append(help).append("\n");
         text_->append("# TYPE ").append(name).append(" ").append(type).append("\n");
     }
-    void sample(labels with, double value, std::string_view suffix = {}) {
+    void sample(labels list, double value, std::string_view suffix = {}) {
         text_->append(name_).append(suffix);
         char separator = '{';
         if (!model_.empty()) add_label(separator, "model", model_);
-        for (const auto& [label, content] : with) add_label(separator, label, content);
+        for (const auto& [label, content] : list) add_label(separator, label, content);
         if (separator != '{') *text_ += '}';
         text_->append(" ").append(number(value)).append("\n");
     }

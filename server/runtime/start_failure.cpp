@@ -12,8 +12,9 @@ bool is_refused_thread(const std::exception& error) {
     const auto* system = dynamic_cast<const std::system_error*>(&error);
     if (system != nullptr) return system->code() == std::errc::resource_unavailable_try_again;
     // Boost.Thread and oneTBB have exceptions of their own, with the name of the call in them.
-    const std::string_view what = error.what();
-    return what.find("pthread_create") != what.npos || what.find("thread_resource") != what.npos;
+    const std::string_view message = error.what();
+    return message.find("pthread_create") != message.npos ||
+           message.find("thread_resource") != message.npos;
 }
 
 }  // namespace

@@ -20,31 +20,31 @@ class turns_in_flight {
     class turn {
       public:
         turn(turn&& other) noexcept
-            : of_(std::exchange(other.of_, nullptr)), key_(std::move(other.key_)) {}
+            : turns_(std::exchange(other.turns_, nullptr)), key_(std::move(other.key_)) {}
         turn& operator=(turn&&) = delete;
         ~turn() {
-            if (of_ != nullptr) of_->end(key_);
+            if (turns_ != nullptr) turns_->end(key_);
         }
 
       private:
         friend class turns_in_flight;
-        turn(turns_in_flight& of, key which) : of_(&of), key_(std::move(which)) {}
-        turns_in_flight* of_;
+        turn(turns_in_flight& turns, key turn_key) : turns_(&turns), key_(std::move(turn_key)) {}
+        turns_in_flight* turns_;
         key key_;
     };
 
     /// Returns: nothing when that answer is being continued already.
     std::optional<turn> begin(const storage::tenant_id& tenant, const std::string& message_id) {
-        key which(tenant, message_id);
+        key turn_key(tenant, message_id);
         std::lock_guard lock(mutex_);
-        if (!running_.insert(which).second) return std::nullopt;
-        return turn(*this, std::move(which));
+        if (!running_.insert(turn_key).second) return std::nullopt;
+        return turn(*this, std::move(turn_key));
     }
 
   private:
-    void end(const key& which) {
+    void end(const key& turn_key) {
         std::lock_guard lock(mutex_);
-        running_.erase(which);
+        running_.erase(turn_key);
     }
     std::mutex mutex_;
     std::set<key> running_;

@@ -35,9 +35,9 @@ key_account::key_account(std::string name, const key_limits& limits, time_point 
 
 std::optional<limit_reached> key_account::begin(time_point now) {
     std::lock_guard lock(mutex_);
-    const auto refuse = [&](limit_kind which, std::uint64_t limit, token_bucket::duration wait) {
-        ++used_.refused[static_cast<std::size_t>(which)];
-        return limit_reached{which, limit, std::chrono::ceil<std::chrono::seconds>(wait)};
+    const auto refuse = [&](limit_kind kind, std::uint64_t limit, token_bucket::duration wait) {
+        ++used_.refused[static_cast<std::size_t>(kind)];
+        return limit_reached{kind, limit, std::chrono::ceil<std::chrono::seconds>(wait)};
     };
     if (limits_.concurrent_requests != 0 && used_.running >= limits_.concurrent_requests)
         return refuse(limit_kind::concurrent, limits_.concurrent_requests, wait_for_a_place);

@@ -13,7 +13,7 @@ std::string credential_of(const tenant_key& key) {
     return key.tenant.empty() ? "key " + key.key : std::string(named) + key.tenant;
 }
 
-std::shared_ptr<key_account> key_accounts::of(const std::string& credential) {
+std::shared_ptr<key_account> key_accounts::account_of(const std::string& credential) {
     std::lock_guard lock(mutex_);
     auto& account = by_credential_[credential];
     if (account) return account;
@@ -29,9 +29,9 @@ std::shared_ptr<key_account> key_accounts::of(const std::string& credential) {
 }
 
 void key_accounts::open_all(const config& settings) {
-    if (!needs_key(settings)) of({});
-    for (const std::string& key : settings.api_keys) of(credential_of(tenant_key{key, {}}));
-    for (const tenant_key& each : settings.file_keys.now()) of(credential_of(each));
+    if (!needs_key(settings)) account_of({});
+    for (const std::string& key : settings.api_keys) account_of(credential_of(tenant_key{key, {}}));
+    for (const tenant_key& each : settings.file_keys.now()) account_of(credential_of(each));
 }
 
 std::vector<std::shared_ptr<key_account>> key_accounts::all() const {

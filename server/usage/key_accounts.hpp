@@ -25,7 +25,7 @@ class key_accounts {
 
     /// `credential`: as credential_of() has it. The first keyless one is "key-1", and so on, in the
     /// order in which they are asked for; names of tenants are their own.
-    std::shared_ptr<key_account> of(const std::string& credential);
+    std::shared_ptr<key_account> account_of(const std::string& credential);
     /// Opens those of all keys, so that their names follow the order of the configuration.
     void open_all(const config& settings);
     /// In the order of their opening.

@@ -13,19 +13,19 @@ std::string tenant_of(const request& incoming) { return incoming.credential.valu
 
 }  // namespace
 
-boost::asio::any_io_executor choose_workers(const services& with, const request& incoming,
+boost::asio::any_io_executor choose_workers(const services& server, const request& incoming,
                                             job_length length) {
     const bool is_large =
         length == job_length::large_job || incoming.body.size() > large_body_bytes;
     const bool is_long = length == job_length::long_job;
-    tenant_workers& workers = is_large && !is_long ? with.large_jobs
-                              : is_long            ? with.long_jobs
-                                                   : with.short_jobs;
+    tenant_workers& workers = is_large && !is_long ? server.large_jobs
+                              : is_long            ? server.long_jobs
+                                                   : server.short_jobs;
     return workers.get_executor(tenant_of(incoming));
 }
 
-boost::asio::any_io_executor choose_transfers(const services& with, const request& incoming) {
-    return with.transfers.get_executor(tenant_of(incoming));
+boost::asio::any_io_executor choose_transfers(const services& server, const request& incoming) {
+    return server.transfers.get_executor(tenant_of(incoming));
 }
 
 }  // namespace semantic::server

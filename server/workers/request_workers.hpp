@@ -16,10 +16,10 @@ enum class job_length {
 
 /// The queue of the request's tenant, among its short jobs or, on threads of their own, its long
 /// ones.
-boost::asio::any_io_executor choose_workers(const services& with, const request& incoming,
+boost::asio::any_io_executor choose_workers(const services& server, const request& incoming,
                                             job_length length = job_length::by_body);
 
 /// The queue of the request's tenant among those whose agents' files are on their way.
-boost::asio::any_io_executor choose_transfers(const services& with, const request& incoming);
+boost::asio::any_io_executor choose_transfers(const services& server, const request& incoming);
 
 }  // namespace semantic::server

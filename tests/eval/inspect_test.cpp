@@ -36,8 +36,8 @@ class inspect_test : public semantic_eval {
     }
 
     /// Whether one of the problems has all these parts.
-    static bool has_problem(const json::object& of, const std::vector<std::string>& parts) {
-        for (const json::value& problem : of.at("problems").as_array()) {
+    static bool has_problem(const json::object& report, const std::vector<std::string>& parts) {
+        for (const json::value& problem : report.at("problems").as_array()) {
             const std::string text(problem.as_string());
             bool all = true;
             for (const std::string& part : parts) all = all && text.find(part) != text.npos;

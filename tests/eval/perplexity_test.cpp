@@ -24,13 +24,13 @@ const std::string header =
 /// The lines of a CSV file: kv -> column -> value.
 std::map<std::string, std::map<std::string, double>> rows_of(const std::string& csv) {
     std::map<std::string, std::map<std::string, double>> rows;
-    std::istringstream in(csv), columns(header);
+    std::istringstream text(csv), columns(header);
     std::vector<std::string> names;
     for (std::string name; std::getline(columns, name, ',');) names.push_back(name);
     std::string line;
-    std::getline(in, line);
+    std::getline(text, line);
     EXPECT_EQ(line, header);
-    while (std::getline(in, line)) {
+    while (std::getline(text, line)) {
         std::istringstream fields(line);
         std::vector<std::string> values;
         for (std::string value; std::getline(fields, value, ',');) values.push_back(value);

@@ -15,7 +15,7 @@ namespace {
 
 template <class Record>
 void check(const result<Record>& record) {
-    if (!record) ASSERT(!record.error().what.empty());
+    if (!record) ASSERT(!record.error().message.empty());
 }
 
 }  // namespace

@@ -31,7 +31,7 @@ namespace {
 template <class Request>
 void check(const result<Request>& request, dialect of) {
     if (request) return;
-    ASSERT(!request.error().what.empty());
+    ASSERT(!request.error().message.empty());
     const error_reply reply = make_error_reply(of, request.error(), "req_1");
     ASSERT(reply.status >= 400 && reply.status < 500);
     ASSERT(parse_json(reply.body, {}));

@@ -14,6 +14,6 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t coun
     if (parsed)
         ASSERT(!parsed->id.empty() && !parsed->phases.empty());
     else
-        ASSERT(parsed.error().what.find("line ") != std::string::npos);
+        ASSERT(parsed.error().message.find("line ") != std::string::npos);
     return 0;
 }

@@ -23,8 +23,8 @@ parsed sliced(const result<Request>& request) {
 
 struct api {
     const char* name;
-    std::function<parsed(const std::string&)> with;  // further fields, each behind a comma
-    const char* max_tokens;                          // what a request has to say of its limit
+    std::function<parsed(const std::string&)> parse_fields;  // further fields, each behind a comma
+    const char* max_tokens;  // what a request has to say of its limit
 };
 
 const std::vector<api>& apis() {
@@ -50,13 +50,13 @@ const std::vector<api>& apis() {
 }
 
 answer_request taken(const api& by, const std::string& fields) {
-    auto request = by.with(fields);
-    EXPECT_TRUE(request) << by.name << " " << fields << ": " << request.error().what;
+    auto request = by.parse_fields(fields);
+    EXPECT_TRUE(request) << by.name << " " << fields << ": " << request.error().message;
     return request ? std::move(*request) : answer_request{};
 }
 
 failure refused(const api& by, const std::string& fields) {
-    auto request = by.with(by.max_tokens + fields);
+    auto request = by.parse_fields(by.max_tokens + fields);
     EXPECT_FALSE(request) << by.name << " " << fields;
     return request ? failure{errc::internal, "taken", {}, {}} : request.error();
 }
@@ -70,11 +70,12 @@ TEST(answer_request, sentinels_of_other_servers_switch_off_what_they_stand_in) {
         EXPECT_GT(off.sampling.top_p, 0.0f);
         EXPECT_LT(off.sampling.top_p, 1e-30f) << "so little that the likeliest token has it all";
         EXPECT_FALSE(off.sampling.seed) << "a new one each time";
-        EXPECT_EQ(refused(by, R"(,"max_tokens":-2)").what,
+        EXPECT_EQ(refused(by, R"(,"max_tokens":-2)").message,
                   "max_tokens: must be between -1 and 1000000, is -2");
-        EXPECT_EQ(refused(by, R"(,"top_k":-2)").what,
+        EXPECT_EQ(refused(by, R"(,"top_k":-2)").message,
                   "top_k: must be between -1 and 2147483647, is -2");
-        EXPECT_EQ(refused(by, R"(,"top_p":-0.5)").what, "top_p: must be between 0 and 1, is -0.5");
+        EXPECT_EQ(refused(by, R"(,"top_p":-0.5)").message,
+                  "top_p: must be between 0 and 1, is -0.5");
     }
     const api& chat = apis()[1];
     EXPECT_TRUE(taken(chat, R"(,"stop":"")").stop_sequences.empty());
@@ -95,7 +96,8 @@ TEST(answer_request, a_list_of_stops_is_taken_at_its_limit_and_refused_one_above
                 return std::string(",\"") + key + "\":[" + items + "]";
             };
             EXPECT_EQ(taken(by, by.max_tokens + list(64)).stop_sequences.size(), 64u);
-            EXPECT_EQ(refused(by, list(65)).what, std::string(key) + ": may have 64 items, has 65");
+            EXPECT_EQ(refused(by, list(65)).message,
+                      std::string(key) + ": may have 64 items, has 65");
         }
 }
 
@@ -109,7 +111,7 @@ TEST(answer_request, what_ends_an_answer_arrives) {
         EXPECT_EQ(wanted.ending.min_tokens, 9);
         EXPECT_TRUE(wanted.ending.ignores_end);
         EXPECT_EQ(wanted.ending.stop_tokens, (std::vector<engine::token_id>{7, 0}));
-        EXPECT_EQ(by.with(R"(,"max_tokens":9,"min_tokens":10)").error().what,
+        EXPECT_EQ(by.parse_fields(R"(,"max_tokens":9,"min_tokens":10)").error().message,
                   "min_tokens: must not be more than max_tokens, which is 9");
         EXPECT_EQ(refused(by, R"(,"min_tokens":-1)").path, "min_tokens");
         EXPECT_EQ(refused(by, R"(,"ignore_eos":1)").path, "ignore_eos");
@@ -133,7 +135,7 @@ TEST(answer_request, stop_tokens_are_taken_at_their_limit_and_refused_one_above)
     };
     for (const api& by : apis()) {
         EXPECT_EQ(taken(by, by.max_tokens + list(1024)).ending.stop_tokens.size(), 1024u);
-        EXPECT_EQ(refused(by, list(1025)).what, "stop_token_ids: may have 1024 items, has 1025");
+        EXPECT_EQ(refused(by, list(1025)).message, "stop_token_ids: may have 1024 items, has 1025");
     }
 }
 
@@ -143,8 +145,8 @@ TEST(answer_request, n_predict_is_another_name_of_the_token_limit) {
         EXPECT_EQ(taken(by, R"(,"n_predict":7)").max_tokens, 7);
         EXPECT_EQ(taken(by, R"(,"n_predict":-1)").max_tokens, request_limits{}.max_tokens_max);
         EXPECT_EQ(taken(by, R"(,"n_predict":7,"max_tokens":7)").max_tokens, 7);
-        failure f = by.with(R"(,"n_predict":7,"max_tokens":8)").error();
-        EXPECT_EQ(f.what, "n_predict: contradicts max_tokens, which is 8; this one is 7");
+        failure f = by.parse_fields(R"(,"n_predict":7,"max_tokens":8)").error();
+        EXPECT_EQ(f.message, "n_predict: contradicts max_tokens, which is 8; this one is 7");
         EXPECT_EQ(f.path, "n_predict");
     }
 }
@@ -170,7 +172,7 @@ TEST(answer_request, fields_that_would_change_the_answer_are_refused_by_name) {
                                            : ",\"" + path.substr(0, dot) + "\":{\"" +
                                                  path.substr(dot + 1) + "\":" + r.value + "}";
             failure f = refused(by, fields);
-            EXPECT_EQ(f.code, errc::unsupported) << by.name << ": " << f.what;
+            EXPECT_EQ(f.code, errc::unsupported) << by.name << ": " << f.message;
             EXPECT_EQ(f.path, path) << by.name;
         }
 }
@@ -179,7 +181,7 @@ TEST(answer_request, forms_of_other_servers_arrive) {
     using kind = engine::output_form::kind;
     struct row {
         const char* fields;
-        kind what;
+        kind type;
         const char* schema;
         const char* rules;
         std::vector<std::string> choices;
@@ -211,7 +213,7 @@ TEST(answer_request, forms_of_other_servers_arrive) {
             SCOPED_TRACE(std::string(by.name) + r.fields);
             auto request = taken(by, by.max_tokens + std::string(r.fields));
             const auto wanted = request.take_generation(std::nullopt, std::nullopt);
-            EXPECT_EQ(wanted.form.what, r.what);
+            EXPECT_EQ(wanted.form.what, r.type);
             EXPECT_EQ(wanted.form.schema_json, r.schema);
             EXPECT_EQ(wanted.form.rules, r.rules);
             EXPECT_EQ(wanted.form.choices, r.choices);
@@ -242,7 +244,8 @@ TEST(answer_request, choices_are_taken_at_their_limit_and_refused_one_above) {
     };
     for (const api& by : apis()) {
         EXPECT_EQ(taken(by, by.max_tokens + list(10'000)).form.choices.size(), 10'000u);
-        EXPECT_EQ(refused(by, list(10'001)).what, "guided_choice: may have 10000 items, has 10001");
+        EXPECT_EQ(refused(by, list(10'001)).message,
+                  "guided_choice: may have 10000 items, has 10001");
     }
 }
 

@@ -15,7 +15,7 @@ namespace {
 bool answered(const std::string& body, dialect d, const body_check& check) {
     auto fault = check(body);
     if (!fault) return true;
-    EXPECT_FALSE(fault->what.empty()) << body;
+    EXPECT_FALSE(fault->message.empty()) << body;
     error_reply reply = make_error_reply(d, *fault, "req_1");
     EXPECT_EQ(reply.status, 400) << body;
     // The reply is JSON whatever the client sent.

@@ -7,7 +7,7 @@ namespace {
 
 std::string agent(const identity_headers& headers) {
     auto id = agent_of(headers);
-    EXPECT_TRUE(id) << (id ? "" : id.error().what);
+    EXPECT_TRUE(id) << (id ? "" : id.error().message);
     return id && *id ? (*id)->str() : "";
 }
 
@@ -16,7 +16,7 @@ std::string fault(const identity_headers& headers) {
     EXPECT_FALSE(id);
     if (id) return "";
     EXPECT_EQ(id.error().code, errc::bad_value);
-    return id.error().what;
+    return id.error().message;
 }
 
 TEST(identity, first_header_that_is_present_decides) {
@@ -69,10 +69,10 @@ TEST(identity, a_sub_agent_has_a_parent_and_nobody_else_has) {
     EXPECT_EQ(parent({"alice", "s", "a", "p"}), "");
     EXPECT_EQ(parent({{}, "s", "a"}), "cc_s");
     EXPECT_EQ(parent({{}, "s", "a", "p"}), "cc_s:p");
-    EXPECT_EQ(parent_of({{}, "s", "a", "p:q"}).error().what,
+    EXPECT_EQ(parent_of({{}, "s", "a", "p:q"}).error().message,
               "header x-claude-code-parent-agent-id: may contain only letters, digits and . _ - "
               "(ASCII)");
-    EXPECT_NE(parent_of({{}, "s", "a", std::string(126, 'p')}).error().what.find("too long"),
+    EXPECT_NE(parent_of({{}, "s", "a", std::string(126, 'p')}).error().message.find("too long"),
               std::string::npos);
 }
 

@@ -21,7 +21,7 @@ std::vector<model_card> some(int count) {
 /// "m1 m2 | more" for a page.
 std::string page(const std::vector<model_card>& models, const models_query& query) {
     auto body = models_body(models, query);
-    if (!body) return body.error().what;
+    if (!body) return body.error().message;
     auto value = boost::json::parse(*body);
     std::string ids;
     for (const auto& item : value.at("data").as_array()) {
@@ -133,7 +133,7 @@ TEST(models, one_model_is_found_by_name_and_an_unknown_one_is_not) {
     auto missing = model_body(some(2), "m2");
     ASSERT_FALSE(missing);
     EXPECT_EQ(missing.error().code, errc::not_found);
-    EXPECT_EQ(missing.error().what, "there is no model \"m2\"");
+    EXPECT_EQ(missing.error().message, "there is no model \"m2\"");
 }
 
 TEST(models, pages_follow_limit_after_and_before) {
@@ -173,17 +173,18 @@ TEST(models, bad_query_is_refused_by_name) {
 TEST(model_names, one_that_nobody_knows_is_told_with_those_there_are) {
     const failure alone = no_such_model("gpt-4o", "tiny", "");
     EXPECT_EQ(alone.code, errc::not_found);
-    EXPECT_EQ(alone.what, R"(there is no model "gpt-4o" here; this server runs "tiny")");
+    EXPECT_EQ(alone.message, R"(there is no model "gpt-4o" here; this server runs "tiny")");
     EXPECT_EQ(alone.path, "model");
     EXPECT_EQ(alone.error_code, "model_not_found");
-    EXPECT_TRUE(no_such_model("x", "tiny", "tiny, big").what.ends_with(" and knows tiny, big"));
+    EXPECT_TRUE(no_such_model("x", "tiny", "tiny, big").message.ends_with(" and knows tiny, big"));
 }
 
 TEST(model_names, one_that_is_not_loaded_is_told_with_what_loads_it) {
     const failure other = model_not_loaded("big", "tiny");
     EXPECT_EQ(other.code, errc::not_found);
     EXPECT_EQ(other.error_code, "model_not_loaded");
-    EXPECT_NE(other.what.find(R"(POST /admin/models/swap {"model_id": "big"})"), std::string::npos);
+    EXPECT_NE(other.message.find(R"(POST /admin/models/swap {"model_id": "big"})"),
+              std::string::npos);
 }
 
 TEST(models, of_several_each_tells_its_state_and_what_is_known_of_it) {

@@ -56,7 +56,7 @@ const std::string begun = question + R"(,{"role":"assistant","content":"I am"})"
 /// Where the prompt ends, or what is wrong.
 std::string end_of(const api& by, const std::string& messages, const std::string& fields = "") {
     auto request = by.parse(messages, fields);
-    if (!request) return request.error().what;
+    if (!request) return request.error().message;
     const prompt_end end = request->take_generation(std::nullopt, std::nullopt).chat.end;
     return end == prompt_end::answer_begins ? "begins"
            : end == prompt_end::messages    ? "messages"
@@ -128,7 +128,7 @@ TEST(prompt_form, a_templates_variables_arrive_in_every_dialect) {
         const auto request = by.parse(
             question, R"(,"chat_template_kwargs":{"persona":{"name":"Ada"},"enable_thinking":true,)"
                       R"("x":null})");
-        ASSERT_TRUE(request) << request.error().what;
+        ASSERT_TRUE(request) << request.error().message;
         EXPECT_EQ(request->chat.template_values,
                   R"({"persona":{"name":"Ada"},"enable_thinking":true})");
         EXPECT_EQ(request->thinking.enabled, true);
@@ -140,7 +140,7 @@ TEST(prompt_form, a_templates_variables_arrive_in_every_dialect) {
                   "low");
         const auto refused = [&](const std::string& values) {
             const auto made = by.parse(question, R"(,"chat_template_kwargs":)" + values);
-            return made ? "taken" : made.error().what;
+            return made ? "taken" : made.error().message;
         };
         EXPECT_EQ(refused("7"), "chat_template_kwargs: expected an object, found a number");
         EXPECT_EQ(refused(R"({"messages":[]})"),
@@ -162,15 +162,15 @@ TEST(prompt_form, a_templates_variables_arrive_in_every_dialect) {
 }
 
 TEST(prompt_form, variables_are_taken_at_their_limit_and_refused_one_above) {
-    const auto with = [](int count) {
+    const auto variables = [](int count) {
         std::string values;
         for (int i = 0; i < count; ++i)
             values += (i == 0 ? "\"v" : ",\"v") + std::to_string(i) + "\":1";
         return R"(,"chat_template_kwargs":{)" + values + "}";
     };
     for (const api& by : apis()) {
-        EXPECT_TRUE(by.parse(question, with(128)));
-        EXPECT_EQ(by.parse(question, with(129)).error().what,
+        EXPECT_TRUE(by.parse(question, variables(128)));
+        EXPECT_EQ(by.parse(question, variables(129)).error().message,
                   "chat_template_kwargs: may have 128 items, has 129");
     }
 }

@@ -106,9 +106,9 @@ void play_call(const json::value& fields, reply_stream& stream, reply_collector&
     if (fields.as_object().contains("is_cut")) collector.on_cut_call(name, arguments);
 }
 
-replies play(const json::array& events, dialect d, repliers with) {
-    reply_stream& stream = *with.stream;
-    reply_collector& collector = *with.collector;
+replies play(const json::array& events, dialect d, repliers players) {
+    reply_stream& stream = *players.stream;
+    reply_collector& collector = *players.collector;
     replies out;
     auto fail = [&](const failure& f) { out.body = error_body(d, f, "req_golden"); };
     for (const json::value& event : events) {
@@ -166,17 +166,17 @@ void run_case(const fs::path& request_file, dialect d, const parser& parse) {
     name.resize(name.size() - std::string(".request.json").size());
     SCOPED_TRACE(name);
     const fs::path folder = request_file.parent_path();
-    auto with = parse(read(request_file));
+    auto players = parse(read(request_file));
     fs::path events_file = folder / (name + ".events.json");
     fs::path body_file = folder / (name + ".expected.json");
     if (!fs::exists(events_file)) {
-        ASSERT_FALSE(with);
-        expect_golden(body_file, error_body(d, with.error(), "req_golden"));
+        ASSERT_FALSE(players);
+        expect_golden(body_file, error_body(d, players.error(), "req_golden"));
         return;
     }
-    ASSERT_TRUE(with) << with.error().what;
+    ASSERT_TRUE(players) << players.error().message;
     json::array events = json::parse(read(events_file)).as_array();
-    replies out = play(events, d, std::move(*with));
+    replies out = play(events, d, std::move(*players));
     expect_golden(folder / (name + ".expected.sse"), out.sse);
     expect_golden(body_file, out.body);
 }

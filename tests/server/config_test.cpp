@@ -129,16 +129,16 @@ TEST(config, every_option_has_three_spellings) {
         if (name == "redis") value = "redis://x";
         if (name == "node-url") value = "http://x";
         // What some options need beside them.
-        environment beside{{"SEMANTIC_OBJECT_STORE", "dir:/x"}, {"SEMANTIC_REDIS", "redis://x"}};
-        beside.erase(environment_name(name));
-        if (name == "object-store") beside.clear();
-        auto by_flag = parse({"--" + name, value}, beside);
+        environment needed{{"SEMANTIC_OBJECT_STORE", "dir:/x"}, {"SEMANTIC_REDIS", "redis://x"}};
+        needed.erase(environment_name(name));
+        if (name == "object-store") needed.clear();
+        auto by_flag = parse({"--" + name, value}, needed);
         EXPECT_EQ(setting(by_flag, name).source, "flag --" + name);
         config_file file(name + " = " + value + "\n");
-        auto by_file = parse({"--config", file.path()}, beside);
+        auto by_file = parse({"--config", file.path()}, needed);
         EXPECT_EQ(setting(by_file, name).source, file.path() + ":1");
-        beside[environment_name(name)] = value;
-        EXPECT_EQ(setting(parse({}, beside), name).source, environment_name(name));
+        needed[environment_name(name)] = value;
+        EXPECT_EQ(setting(parse({}, needed), name).source, environment_name(name));
     }
 }
 

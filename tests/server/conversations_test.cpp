@@ -207,8 +207,8 @@ TEST_F(conversation_api, long_items_are_read_beside_the_thread_that_serves_every
     for (int i = 0; i < 2000 && !is_counting; ++i)
         std::this_thread::sleep_for(std::chrono::milliseconds(5));
     std::deque<http_client> readers;
-    for (const std::string& what : {path + "/" + item, path})
-        readers.emplace_back(server_.port()).send(tests::get(what));
+    for (const std::string& target : {path + "/" + item, path})
+        readers.emplace_back(server_.port()).send(tests::get(target));
     EXPECT_FALSE(readers[0].has_input(100));
     EXPECT_FALSE(readers[1].has_input(0));
     EXPECT_EQ(send("GET", "/health/live").status, 200);

@@ -166,7 +166,7 @@ template <typename body_of, typename parser>
 asked api(body_of body, parser parse) {
     return [=](const std::string& said, places where) -> std::optional<engine::conversation> {
         auto request = parse(json::serialize(body(said, where)));
-        EXPECT_TRUE(request) << request.error().what;
+        EXPECT_TRUE(request) << request.error().message;
         if (!request) return std::nullopt;
         return std::move(request->chat);
     };

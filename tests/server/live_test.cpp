@@ -28,9 +28,9 @@ std::string frame_of(const std::string& text) {
            text;
 }
 
-bool becomes_true(const std::function<bool()>& what) {
+bool becomes_true(const std::function<bool()>& is_true) {
     for (int i = 0; i < 2000; ++i) {
-        if (what()) return true;
+        if (is_true()) return true;
         std::this_thread::sleep_for(10ms);
     }
     return false;

@@ -22,8 +22,8 @@ kept_response one(const std::string& id, const std::string& previous = "",
                   const std::string& input = "[]") {
     return {id, previous, 1, input, R"({"output":[]})"};
 }
-std::shared_ptr<const kept_response> shared(kept_response what) {
-    return std::make_shared<const kept_response>(std::move(what));
+std::shared_ptr<const kept_response> shared(kept_response response) {
+    return std::make_shared<const kept_response>(std::move(response));
 }
 /// What each of those above takes.
 std::size_t bytes_of_one() {

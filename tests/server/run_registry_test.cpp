@@ -13,10 +13,10 @@ const storage::tenant_id nobody_else;
 const storage::tenant_id another{*storage::block_hash::from_hex(std::string(32, 'a'))};
 
 run_registry::kept_run named(const std::string& id) {
-    auto what = protocol::scenarios::parse_scenario(
+    auto scenario = protocol::scenarios::parse_scenario(
         "id: one\ntitle: One\nagents: {a: {display_name: Ada}}\n"
         "phases: [{name: p, label: P, agents: [a]}]\n");
-    return {id, what.value(), "{}"};
+    return {id, scenario.value(), "{}"};
 }
 
 TEST(run_registry, a_tenant_has_so_many_runs_and_not_one_more) {
@@ -35,7 +35,7 @@ TEST(run_registry, a_tenants_runs_keep_so_many_bytes_and_not_one_more) {
     run_registry::kept_run first = named("run_1"), second = named("run_2");
     first.request.resize(runs_bytes_max - 2 * run_own_bytes -
                          copies_of_scenario *
-                             (first.what.source.size() + second.what.source.size()) -
+                             (first.scenario.source.size() + second.scenario.source.size()) -
                          second.request.size());
     run_registry::kept_run more = second;
     more.request += ' ';
@@ -74,7 +74,7 @@ TEST(run_registry, a_run_comes_back_from_its_record) {
     run_registry all;
     const std::string record = protocol::scenarios::to_record(named("r"));
     ASSERT_TRUE(all.load(nobody_else, record));
-    EXPECT_EQ((*all.find(nobody_else, "r"))->what.id, "one");
+    EXPECT_EQ((*all.find(nobody_else, "r"))->scenario.id, "one");
     EXPECT_EQ(all.load(nobody_else, record).error().code, errc::conflict);
     EXPECT_FALSE(all.load(nobody_else, "{}"));
 }

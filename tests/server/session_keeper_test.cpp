@@ -10,7 +10,7 @@ namespace {
 
 using protocol::coordination::session;
 using protocol::coordination::told;
-using room = session_registry::room;
+using locked_session = session_registry::locked_session;
 
 const storage::tenant_id somebody;
 
@@ -30,8 +30,8 @@ class session_keeper : public ::testing::Test {
         ASSERT_TRUE(keep_session(sessions_, engine_, somebody, made.id));
     }
     void say(const std::string& id) {
-        ASSERT_TRUE(sessions_.with(somebody, id, [](const room& in) {
-            apply(in.now(), told{"more", "Ahoy"});
+        ASSERT_TRUE(sessions_.run_locked(somebody, id, [](const locked_session& locked) {
+            apply(locked.now(), told{"more", "Ahoy"});
             return true;
         }));
     }

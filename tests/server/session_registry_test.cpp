@@ -16,7 +16,7 @@ using protocol::errc;
 using protocol::coordination::lifecycle;
 using protocol::coordination::session;
 using protocol::coordination::session_with;
-using room = session_registry::room;
+using locked_session = session_registry::locked_session;
 
 const storage::tenant_id nobody_else;
 const storage::tenant_id another{*storage::block_hash::from_hex(std::string(32, 'a'))};
@@ -34,12 +34,12 @@ struct written_session {
     std::vector<std::pair<std::string, std::string>> fresh{};
 };
 
-std::optional<written_session> record_of(session_registry& of, const storage::tenant_id& tenant,
+std::optional<written_session> record_of(session_registry& all, const storage::tenant_id& tenant,
                                          const std::string& id, std::set<std::string> stored) {
     using namespace protocol::coordination;
     written_session made;
     while (true) {
-        auto next = of.next_to_write(tenant, id, stored);
+        auto next = all.next_to_write(tenant, id, stored);
         if (!next) return std::nullopt;
         if (next->head) {
             for (const auto& each : next->head->head.line_parts) made.parts.insert(each.name);
@@ -56,8 +56,9 @@ std::optional<written_session> record_of(session_registry& of, const storage::te
 }
 
 /// Of a session that is too short for parts.
-std::string head_of(session_registry& of, const storage::tenant_id& tenant, const std::string& id) {
-    auto made = record_of(of, tenant, id, {});
+std::string head_of(session_registry& all, const storage::tenant_id& tenant,
+                    const std::string& id) {
+    auto made = record_of(all, tenant, id, {});
     return made ? made->head : "";
 }
 
@@ -72,18 +73,19 @@ std::vector<storage::agent_id> remove(session_registry& from, const storage::ten
 
 using keyed = session_registry::keyed_request;
 
-void keep_reply(session_registry& in, const std::string& id, const std::string& key,
+void keep_reply(session_registry& all, const std::string& id, const std::string& key,
                 const std::string& reply, const storage::tenant_id& tenant = nobody_else) {
-    ASSERT_TRUE(in.with(tenant, id, [&](const room& r) {
+    ASSERT_TRUE(all.run_locked(tenant, id, [&](const locked_session& r) {
         r.keep_reply({key, "turn", reply});
         return true;
     }));
 }
 
 /// Returns: the reply, or "none".
-std::string reply_to(session_registry& in, const std::string& id, const keyed& wanted,
+std::string reply_to(session_registry& all, const std::string& id, const keyed& wanted,
                      const storage::tenant_id& tenant = nobody_else) {
-    auto found = in.with(tenant, id, [&](const room& r) { return r.find_reply(wanted); });
+    auto found =
+        all.run_locked(tenant, id, [&](const locked_session& r) { return r.find_reply(wanted); });
     if (!found) return "refused";
     return *found == nullptr ? "none" : (*found)->reply;
 }
@@ -120,18 +122,18 @@ TEST(session_registry, a_permanent_agent_has_one_memory_in_all_its_sessions) {
         s.agents[0].life = lifecycle::permanent;
         ASSERT_TRUE(all.add(nobody_else, s, {}));
     }
-    const auto in = [&](const char* id, int agent, auto work) {
-        auto done = all.with(nobody_else, id, [&](const room& r) {
+    const auto work_on = [&](const char* id, int agent, auto work) {
+        auto done = all.run_locked(nobody_else, id, [&](const locked_session& r) {
             work(r.memory_of(agent));
             return r.agent_id(agent);
         });
         return *done;
     };
     using protocol::coordination::memory;
-    const auto ann = in("s", 0, [](memory& m) { m.exchanges.push_back({"x", "y"}); });
-    const auto bob = in("s", 1, [](memory& m) { m.exchanges.push_back({"x", "y"}); });
-    EXPECT_EQ(in("t", 0, [](memory& m) { EXPECT_FALSE(m.is_new()); }), ann);
-    EXPECT_NE(in("t", 1, [](memory& m) { EXPECT_TRUE(m.is_new()); }), bob);
+    const auto ann = work_on("s", 0, [](memory& m) { m.exchanges.push_back({"x", "y"}); });
+    const auto bob = work_on("s", 1, [](memory& m) { m.exchanges.push_back({"x", "y"}); });
+    EXPECT_EQ(work_on("t", 0, [](memory& m) { EXPECT_FALSE(m.is_new()); }), ann);
+    EXPECT_NE(work_on("t", 1, [](memory& m) { EXPECT_TRUE(m.is_new()); }), bob);
     EXPECT_EQ(remove(all, nobody_else, "s"), std::vector{bob});
     EXPECT_TRUE(all.remembers(ann));
     EXPECT_FALSE(all.remembers(bob));
@@ -144,13 +146,16 @@ TEST(session_registry, a_session_knows_what_works_on_its_agents_until_that_has_e
     ASSERT_TRUE(all.add(nobody_else, named("s"), {}));
     const auto ended = std::make_shared<std::atomic<bool>>(false);
     const auto runs = [&] {
-        return all.with(nobody_else, "s", [](const room& in) { return in.runs().size(); }).value();
+        return all
+            .run_locked(nobody_else, "s",
+                        [](const locked_session& locked) { return locked.runs().size(); })
+            .value();
     };
-    const auto add = [&](const room& in) {
-        in.add_run({7, ended});
+    const auto add = [&](const locked_session& locked) {
+        locked.add_run({7, ended});
         return true;
     };
-    ASSERT_TRUE(all.with(nobody_else, "s", add));
+    ASSERT_TRUE(all.run_locked(nobody_else, "s", add));
     EXPECT_EQ(runs(), 1u);
     ended->store(true);
     EXPECT_EQ(runs(), 0u);
@@ -212,13 +217,15 @@ TEST(session_registry, a_tenants_sessions_take_so_many_bytes_and_not_one_more) {
     ASSERT_TRUE(all.add(nobody_else, saying("s", 500), {}));
     const auto refused = all.add(nobody_else, saying("t", 501), {});
     ASSERT_FALSE(refused);
-    EXPECT_EQ(refused.error().code, errc::conflict) << refused.error().what;
+    EXPECT_EQ(refused.error().code, errc::conflict) << refused.error().message;
     EXPECT_EQ(all.count(nobody_else), 1u);
     EXPECT_TRUE(all.add(nobody_else, saying("t", 500), {}));
     EXPECT_EQ(all.bytes(nobody_else), 2 * own + 1'000);
     // What is said in them counts as it comes.
     const auto check = [&](std::size_t bytes) {
-        return all.with(nobody_else, "s", [&](const room& in) { return in.check_space(bytes); });
+        return all.run_locked(nobody_else, "s", [&](const locked_session& locked) {
+            return locked.check_space(bytes);
+        });
     };
     EXPECT_TRUE(check(0));
     EXPECT_EQ(check(1).error().code, errc::conflict);
@@ -237,11 +244,12 @@ TEST(session_registry, what_agents_remember_counts_and_gives_way_when_they_are_i
     for (auto& each : s.agents) each.life = lifecycle::permanent;
     ASSERT_TRUE(all.add(nobody_else, s, {}));
     const std::size_t before = all.bytes(nobody_else);
-    const auto remember = [](const room& in) {
-        in.memory_of(0).exchanges.push_back({std::string(40'000, 'x'), std::string(40'000, 'y')});
-        return in.agent_id(0);
+    const auto remember = [](const locked_session& locked) {
+        locked.memory_of(0).exchanges.push_back(
+            {std::string(40'000, 'x'), std::string(40'000, 'y')});
+        return locked.agent_id(0);
     };
-    const auto agent = all.with(nobody_else, "s", remember);
+    const auto agent = all.run_locked(nobody_else, "s", remember);
     EXPECT_GE(all.bytes(nobody_else), before + 80'000);
     EXPECT_EQ(all.add(nobody_else, saying("t", 30'000), {}).error().code, errc::conflict);
     remove(all, nobody_else, "s");
@@ -293,11 +301,11 @@ TEST(session_registry, of_long_lines_a_head_has_few) {
     ASSERT_TRUE(all.add(nobody_else, named("s"), {}));
     std::set<std::string> stored;
     for (int i = 0; i < 200; ++i) {
-        const auto say = [&](const room& in) {
-            apply(in.now(), told{"m" + std::to_string(i), std::string(50'000, 'x')});
+        const auto say = [&](const locked_session& locked) {
+            apply(locked.now(), told{"m" + std::to_string(i), std::string(50'000, 'x')});
             return true;
         };
-        ASSERT_TRUE(all.with(nobody_else, "s", say));
+        ASSERT_TRUE(all.run_locked(nobody_else, "s", say));
         const auto made = record_of(all, nobody_else, "s", stored);
         ASSERT_LT(made->head.size(), 400'000u) << i;
         for (const auto& [name, bytes] : made->fresh) {
@@ -330,15 +338,15 @@ TEST(session_registry, an_equal_request_finds_the_reply_or_the_turn_but_never_ne
 TEST(session_registry, a_session_that_leaves_takes_no_change_and_is_not_written) {
     session_registry all;
     ASSERT_TRUE(all.add(nobody_else, named("s"), {}));
-    const auto change = [](const room&) { return true; };
+    const auto change = [](const locked_session&) { return true; };
     {
         auto taken = all.begin(nobody_else, "s");
         all.leave(*taken);
-        EXPECT_EQ(all.with(nobody_else, "s", change).error().code, errc::conflict);
+        EXPECT_EQ(all.run_locked(nobody_else, "s", change).error().code, errc::conflict);
         EXPECT_EQ(all.next_to_write(nobody_else, "s", {}).error().code, errc::conflict);
         EXPECT_TRUE(all.status(nobody_else, "s")) << "it is still there";
     }
-    EXPECT_TRUE(all.with(nobody_else, "s", change)) << "it stays, if it could not be erased";
+    EXPECT_TRUE(all.run_locked(nobody_else, "s", change)) << "it stays, if it could not be erased";
     EXPECT_TRUE(all.next_to_write(nobody_else, "s", {}));
 }
 
@@ -349,13 +357,13 @@ TEST(session_registry, a_session_comes_back_from_its_record_with_what_its_agents
     made.prefix = "p";
     made.agents[0].life = lifecycle::permanent;
     ASSERT_TRUE(all.add(another, made, {}));
-    const auto remember = [&](const room& in) {
-        in.memory_of(0).exchanges = {{"x", "y"}, {"z", "w"}};
-        in.memory_of(1).exchanges = {{"u", "v"}};
-        in.now().max_turns = 7;
+    const auto remember = [&](const locked_session& locked) {
+        locked.memory_of(0).exchanges = {{"x", "y"}, {"z", "w"}};
+        locked.memory_of(1).exchanges = {{"u", "v"}};
+        locked.now().max_turns = 7;
         return true;
     };
-    ASSERT_TRUE(all.with(another, "s", remember));
+    ASSERT_TRUE(all.run_locked(another, "s", remember));
     keep_reply(all, "s", "k", "reply", another);
     ASSERT_TRUE(record_of(all, another, "s", {}));
     const std::string record = head_of(all, another, "s");
@@ -373,14 +381,16 @@ TEST(session_registry, a_session_comes_back_from_its_record_with_what_its_agents
     made.id = "t";
     session_registry before;
     ASSERT_TRUE(before.add(another, made, {}));
-    const auto begin = [](const room& in) {
-        in.memory_of(0).exchanges = {{"x", "y"}};
+    const auto begin = [](const locked_session& locked) {
+        locked.memory_of(0).exchanges = {{"x", "y"}};
         return true;
     };
-    ASSERT_TRUE(before.with(another, "t", begin));
+    ASSERT_TRUE(before.run_locked(another, "t", begin));
     ASSERT_TRUE(later.load(another, head_of(before, another, "t")));
-    const auto exchanges = [](const room& in) { return in.memory_of(0).exchanges.size(); };
-    EXPECT_EQ(later.with(another, "t", exchanges).value(), 2u);
+    const auto exchanges = [](const locked_session& locked) {
+        return locked.memory_of(0).exchanges.size();
+    };
+    EXPECT_EQ(later.run_locked(another, "t", exchanges).value(), 2u);
 }
 
 TEST(session_registry, of_a_long_session_a_turn_writes_no_more_than_of_a_short_one) {
@@ -391,16 +401,17 @@ TEST(session_registry, of_a_long_session_a_turn_writes_no_more_than_of_a_short_o
     std::set<std::string> stored;
     std::string head;
     std::size_t most = 0;
-    const auto speak = [&](const room& in) {
-        auto plan = next_turn(in.now(), {});
-        memory& of = in.memory_of(plan->agent);
-        const prompt asked = prompt_of(in.now(), of, *plan);
-        remember(of, in.now().agents[static_cast<std::size_t>(plan->agent)], asked.reading, "Ahoy");
-        apply(in.now(), said{plan->agent, plan->to, plan->reads, "m", "Ahoy"});
+    const auto speak = [&](const locked_session& locked) {
+        auto plan = next_turn(locked.now(), {});
+        memory& known = locked.memory_of(plan->agent);
+        const prompt asked = prompt_of(locked.now(), known, *plan);
+        remember(known, locked.now().agents[static_cast<std::size_t>(plan->agent)], asked.reading,
+                 "Ahoy");
+        apply(locked.now(), said{plan->agent, plan->to, plan->reads, "m", "Ahoy"});
         return true;
     };
     for (int turn = 0; turn < 1'000; ++turn) {
-        ASSERT_TRUE(all.with(nobody_else, "s", speak));
+        ASSERT_TRUE(all.run_locked(nobody_else, "s", speak));
         auto made = record_of(all, nobody_else, "s", stored);
         ASSERT_TRUE(made);
         ASSERT_LE(made->fresh.size(), 3u) << turn;
@@ -421,10 +432,10 @@ TEST(session_registry, of_a_long_session_a_turn_writes_no_more_than_of_a_short_o
     session_registry later;
     ASSERT_TRUE(later.load(nobody_else, head, part));
     EXPECT_EQ(head_of(later, nobody_else, "s"), head);
-    const auto lines = [](const room& in) {
-        return std::pair(in.now().lines.size(), in.memory_of(1).exchanges.size());
+    const auto lines = [](const locked_session& locked) {
+        return std::pair(locked.now().lines.size(), locked.memory_of(1).exchanges.size());
     };
-    EXPECT_EQ(later.with(nobody_else, "s", lines).value(), std::pair(1'000ul, 500ul));
+    EXPECT_EQ(later.run_locked(nobody_else, "s", lines).value(), std::pair(1'000ul, 500ul));
     EXPECT_TRUE(record_of(later, nobody_else, "s", stored)->fresh.empty()) << "all is there";
     // One that is missing, or has less than it should, is no part.
     for (const std::string& name : stored) {
@@ -442,8 +453,8 @@ TEST(session_registry, of_a_long_session_a_turn_writes_no_more_than_of_a_short_o
     }
     EXPECT_FALSE(later.load(another, head)) << "without any";
     // What is forgotten needs its parts no more.
-    const auto agent = [](const room& in) { return in.agent_id(0); };
-    later.forget(nobody_else, {later.with(nobody_else, "s", agent).value()});
+    const auto agent = [](const locked_session& locked) { return locked.agent_id(0); };
+    later.forget(nobody_else, {later.run_locked(nobody_else, "s", agent).value()});
     EXPECT_EQ(record_of(later, nobody_else, "s", stored)->parts.size(),
               stored.size() - 500 / part_items);
 }
@@ -476,26 +487,26 @@ class two_tenants {
         for (bool first : {true, false}) ASSERT_TRUE(all_.add(tenant(first), made, {}));
     }
 
-    void take_step(int which) {
+    void take_step(int number) {
         const bool first = below(2) == 0;
-        const std::string id = "s" + std::to_string(which);
-        const auto turn = [&](const room& in) {
+        const std::string id = "s" + std::to_string(number);
+        const auto turn = [&](const locked_session& locked) {
             using namespace protocol::coordination;
-            auto plan = next_turn(in.now(), {});
+            auto plan = next_turn(locked.now(), {});
             if (!plan) return false;
-            memory& of = in.memory_of(plan->agent);
-            const prompt asked = prompt_of(in.now(), of, *plan);
+            memory& known = locked.memory_of(plan->agent);
+            const prompt asked = prompt_of(locked.now(), known, *plan);
             check(asked.chat.system, first);
             for (const auto& one : asked.chat.messages)
                 check(std::get<engine::text_part>(one.parts.at(0)).text, first);
             said event{plan->agent, plan->to, plan->reads, "m", mark(first)};
             event.is_remembered =
-                remember(of, in.now().agents[static_cast<std::size_t>(plan->agent)], asked.reading,
-                         mark(first));
-            apply(in.now(), event);
+                remember(known, locked.now().agents[static_cast<std::size_t>(plan->agent)],
+                         asked.reading, mark(first));
+            apply(locked.now(), event);
             return true;
         };
-        ASSERT_TRUE(all_.with(tenant(first), id, turn));
+        ASSERT_TRUE(all_.run_locked(tenant(first), id, turn));
         check(head_of(all_, tenant(first), id), first);
     }
 

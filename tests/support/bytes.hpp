@@ -14,10 +14,10 @@ class bytes_file final : public storage::readable_file {
   public:
     explicit bytes_file(std::string bytes) : bytes_(std::move(bytes)) {}
     storage::result<std::uint64_t> size() override { return bytes_.size(); }
-    storage::result<void> read_at(std::uint64_t offset, std::span<std::byte> into) override {
-        if (offset > bytes_.size() || into.size() > bytes_.size() - offset)
+    storage::result<void> read_at(std::uint64_t offset, std::span<std::byte> target) override {
+        if (offset > bytes_.size() || target.size() > bytes_.size() - offset)
             return storage::failure{storage::errc::corrupt, "the file ends"};
-        if (!into.empty()) std::memcpy(into.data(), bytes_.data() + offset, into.size());
+        if (!target.empty()) std::memcpy(target.data(), bytes_.data() + offset, target.size());
         return {};
     }
 

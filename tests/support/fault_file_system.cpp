@@ -29,18 +29,21 @@ std::string_view as_text(std::span<const std::byte> bytes) {
 
 class fault_file_system::faulty_writable final : public storage::writable_file {
   public:
-    faulty_writable(fault_file_system& owner, std::string path, std::shared_ptr<node> into,
+    faulty_writable(fault_file_system& owner, std::string path, std::shared_ptr<node> content,
                     std::unique_ptr<storage::writable_file> file)
-        : owner_(owner), path_(std::move(path)), into_(std::move(into)), file_(std::move(file)) {}
+        : owner_(owner),
+          path_(std::move(path)),
+          content_(std::move(content)),
+          file_(std::move(file)) {}
     result<void> write(std::span<const std::byte> bytes) override {
-        return owner_.write(*file_, path_, into_, bytes);
+        return owner_.write(*file_, path_, content_, bytes);
     }
-    result<void> sync() override { return owner_.sync(*file_, path_, into_); }
+    result<void> sync() override { return owner_.sync(*file_, path_, content_); }
 
   private:
     fault_file_system& owner_;
     std::string path_;
-    std::shared_ptr<node> into_;
+    std::shared_ptr<node> content_;
     std::unique_ptr<storage::writable_file> file_;
 };
 
@@ -50,9 +53,9 @@ class fault_file_system::faulty_readable final : public storage::readable_file {
                     std::unique_ptr<storage::readable_file> file)
         : owner_(owner), path_(std::move(path)), file_(std::move(file)) {}
     result<std::uint64_t> size() override { return file_->size(); }
-    result<void> read_at(std::uint64_t offset, std::span<std::byte> into) override {
+    result<void> read_at(std::uint64_t offset, std::span<std::byte> target) override {
         if (auto ok = owner_.read(path_, offset); !ok) return ok;
-        return file_->read_at(offset, into);
+        return file_->read_at(offset, target);
     }
 
   private:
@@ -121,11 +124,11 @@ std::uint64_t fault_file_system::bytes_written() const {
     return bytes_written_;
 }
 
-void fault_file_system::restart(lost what, unsigned seed) {
+void fault_file_system::restart(lost losses, unsigned seed) {
     std::lock_guard lock(mutex_);
     std::mt19937 random(seed);
     const auto keeps = [&] {
-        return what == lost::nothing || (what == lost::at_random && random() % 2);
+        return losses == lost::nothing || (losses == lost::at_random && random() % 2);
     };
     std::set<std::string> paths;
     for (const auto* each : {&live_, &lasting_})
@@ -144,7 +147,7 @@ void fault_file_system::restart(lost what, unsigned seed) {
             // appended.
             std::string& bytes = left[file.get()];
             const std::size_t safe = bytes.starts_with(file->synced) ? file->synced.size() : 0;
-            if (what == lost::at_random && bytes != file->synced && random() % 2)
+            if (losses == lost::at_random && bytes != file->synced && random() % 2)
                 bytes.resize(safe + random() % (bytes.size() - safe + 1));
         }
         const std::string& text = left[file.get()];
@@ -158,8 +161,8 @@ void fault_file_system::restart(lost what, unsigned seed) {
     fail_at_ = 0;
 }
 
-std::optional<fault> fault_file_system::next(const std::string& what) {
-    log_.push_back(what);
+std::optional<fault> fault_file_system::next(const std::string& operation) {
+    log_.push_back(operation);
     if (read_only_) return fault::io_error;
     if (++count_ != fail_at_) return std::nullopt;
     fired_ = true;
@@ -167,14 +170,14 @@ std::optional<fault> fault_file_system::next(const std::string& what) {
     return kind_;
 }
 
-failure fault_file_system::down(const std::string& what) const {
-    if (kind_ == fault::no_space) return {errc::out_of_space, what + ": no space, on order"};
-    return {errc::io, what + ": failed, on order"};
+failure fault_file_system::down(const std::string& operation) const {
+    if (kind_ == fault::no_space) return {errc::out_of_space, operation + ": no space, on order"};
+    return {errc::io, operation + ": failed, on order"};
 }
 
 /// Requires: the mutex is held.
-result<void> fault_file_system::change(const std::string& what) {
-    if (down_ || next(what)) return down(what);
+result<void> fault_file_system::change(const std::string& operation) {
+    if (down_ || next(operation)) return down(operation);
     return {};
 }
 
@@ -187,7 +190,7 @@ result<void> fault_file_system::read(const std::string& path, std::uint64_t offs
 }
 
 result<void> fault_file_system::write(storage::writable_file& file, const std::string& path,
-                                      const std::shared_ptr<node>& into,
+                                      const std::shared_ptr<node>& content,
                                       std::span<const std::byte> bytes) {
     std::lock_guard lock(mutex_);
     if (down_) return down("write " + path);
@@ -200,18 +203,18 @@ result<void> fault_file_system::write(storage::writable_file& file, const std::s
     }
     if (trouble) bytes = bytes.first(bytes.size() / 2);
     if (auto ok = file.write(bytes); !ok) return ok;
-    into->live += as_text(bytes);
+    content->live += as_text(bytes);
     if (trouble) return down("write " + path);
     bytes_written_ += bytes.size();
     return {};
 }
 
 result<void> fault_file_system::sync(storage::writable_file& file, const std::string& path,
-                                     const std::shared_ptr<node>& into) {
+                                     const std::shared_ptr<node>& content) {
     std::lock_guard lock(mutex_);
     if (auto ok = change("sync " + path); !ok) return ok;
     (void)file;  // the model is what lasts here; a real fsync would only make the tests slow
-    into->synced = into->live;
+    content->synced = content->live;
     return {};
 }
 

@@ -72,7 +72,7 @@ class fault_file_system final : public storage::file_system {
     /// it may hold up. Requires: nobody reads anything now.
     void before_read(std::function<void(const std::string&, std::uint64_t)> hook);
     /// Ends a power cut: the directory then holds what survived.
-    void restart(lost what, unsigned seed = 1);
+    void restart(lost losses, unsigned seed = 1);
     /// Every changing operation as "create path", for tests of order and amount.
     std::vector<std::string> log() const;
     /// Bytes of all writes that succeeded since reset().
@@ -105,14 +105,14 @@ class fault_file_system final : public storage::file_system {
     using entries = std::map<std::string, std::shared_ptr<node>>;
 
     /// Counts one changing operation. Returns: the trouble that was ordered for it.
-    std::optional<fault> next(const std::string& what);
-    storage::result<void> change(const std::string& what);
-    storage::failure down(const std::string& what) const;
+    std::optional<fault> next(const std::string& operation);
+    storage::result<void> change(const std::string& operation);
+    storage::failure down(const std::string& operation) const;
     storage::result<void> write(storage::writable_file& file, const std::string& path,
-                                const std::shared_ptr<node>& into,
+                                const std::shared_ptr<node>& content,
                                 std::span<const std::byte> bytes);
     storage::result<void> sync(storage::writable_file& file, const std::string& path,
-                               const std::shared_ptr<node>& into);
+                               const std::shared_ptr<node>& content);
     storage::result<void> read(const std::string& path, std::uint64_t offset);
     std::uint64_t used_bytes() const;
 

@@ -29,11 +29,11 @@ int local_socket(std::uint16_t port, sockaddr_in& address) {
 }
 
 /// Returns: false at the end of what comes.
-bool receive_more(int from, std::string& into) {
+bool receive_more(int from, std::string& received) {
     std::array<char, 65536> bytes{};
     const ssize_t count = ::recv(from, bytes.data(), bytes.size(), 0);
     if (count <= 0) return false;
-    into.append(bytes.data(), static_cast<std::size_t>(count));
+    received.append(bytes.data(), static_cast<std::size_t>(count));
     return true;
 }
 

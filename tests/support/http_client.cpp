@@ -29,8 +29,8 @@ http_client::http_client(std::uint16_t port, int receive_buffer_bytes) {
     address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
     if (::connect(socket_, reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0)
         throw std::runtime_error("cannot connect to port " + std::to_string(port));
-    int on = 1;
-    ::setsockopt(socket_, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+    int enabled = 1;
+    ::setsockopt(socket_, IPPROTO_TCP, TCP_NODELAY, &enabled, sizeof enabled);
 }
 
 http_client::~http_client() { close(); }

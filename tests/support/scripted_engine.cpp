@@ -181,19 +181,19 @@ void scripted_engine::drain(std::chrono::steady_clock::time_point deadline) {
     for (request_id id : late) cancel(id);
 }
 
-void scripted_engine::push(request_id id, event what) {
+void scripted_engine::push(request_id id, event next) {
     std::shared_ptr<semantic::engine::generation_sink> sink;
     {
         std::lock_guard lock(mutex_);
         entry& one = requests_.at(id);
         sink = one.sink;
-        bool is_last = std::holds_alternative<semantic::engine::finished>(what) ||
-                       std::holds_alternative<semantic::engine::failed>(what);
+        bool is_last = std::holds_alternative<semantic::engine::finished>(next) ||
+                       std::holds_alternative<semantic::engine::failed>(next);
         if (is_last) one.sink.reset();
     }
     changed_.notify_all();
     if (!sink) return;
-    sink->on_event(std::move(what));
+    sink->on_event(std::move(next));
     sink->on_group_end();
 }
 

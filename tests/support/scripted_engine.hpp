@@ -168,16 +168,16 @@ class scripted_engine final : public engine::engine {
     /// Counts in `disk_reserved`, and is refused beyond `disk_free`.
     std::unique_ptr<semantic::engine::disk_room> reserve_disk(const storage::tenant_id&) override {
         struct room final : semantic::engine::disk_room {
-            explicit room(scripted_engine& engine) : of(engine) {}
-            ~room() override { of.disk_reserved -= taken; }
+            explicit room(scripted_engine& engine) : owner(engine) {}
+            ~room() override { owner.disk_reserved -= taken; }
             storage::result<void> grow(std::uint64_t bytes) override {
-                if (of.disk_reserved + bytes > of.disk_free)
+                if (owner.disk_reserved + bytes > owner.disk_free)
                     return storage::failure{storage::errc::out_of_space, "the budget is full"};
                 taken += bytes;
-                of.disk_reserved += bytes;
+                owner.disk_reserved += bytes;
                 return {};
             }
-            scripted_engine& of;
+            scripted_engine& owner;
             std::uint64_t taken = 0;
         };
         return std::make_unique<room>(*this);
@@ -187,7 +187,7 @@ class scripted_engine final : public engine::engine {
 
     /// Delivers one event; after finished or failed the request is over and further ones are
     /// dropped.
-    void push(request_id id, event what);
+    void push(request_id id, event next);
     void admit(request_id id, int prompt_tokens = 10, int reused_tokens = 4);
     void say(request_id id, const std::string& text);
     void finish(request_id id, int output_tokens = 1);

@@ -93,9 +93,9 @@ inline engine::generation_request ask(const std::string& agent, engine::conversa
 }
 
 /// Submits, waits for the end and returns everything that was said.
-inline std::shared_ptr<transcript> run(engine::engine& on, engine::generation_request request) {
+inline std::shared_ptr<transcript> run(engine::engine& engine, engine::generation_request request) {
     auto sink = std::make_shared<transcript>();
-    on.submit(std::move(request), sink);
+    engine.submit(std::move(request), sink);
     sink->wait();
     return sink;
 }

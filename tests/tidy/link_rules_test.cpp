@@ -110,7 +110,7 @@ TEST(tidy_rules, a_name_that_is_a_preposition_is_found_beyond_what_was_there) {
     }
     for (const char* fine : {"return of;", "f(x, of);", "g(what, with);", "// int of;", "e.what();",
                              "using with = int;", "int offset;", "case on:", "int from, to, at;",
-                             "x = \"int of;\";"}) {
+                             "x = \"int of;\";", "const char* what() const noexcept override;"}) {
         EXPECT_TRUE(names(fine).empty()) << fine;
     }
     EXPECT_TRUE(names("int of;\nint in;", "# a comment\nstorage/a.cpp 2\n").empty());

@@ -34,12 +34,12 @@ std::string logged(const std::string& text) {
 }
 
 /// What a request asks last, for the log of an operator who wants that.
-void log_question(const request& of, const engine::generation_request& wanted) {
+void log_question(const request& incoming, const engine::generation_request& wanted) {
     std::string text = wanted.text.value_or("");
     if (!wanted.text && !wanted.chat.messages.empty())
         for (const engine::content_part& part : wanted.chat.messages.back().parts)
             if (const auto* said = std::get_if<engine::text_part>(&part)) text += said->text;
-    log_event(log_level::info, of.who(), "asked: " + logged(text));
+    log_event(log_level::info, incoming.id_for_log(), "asked: " + logged(text));
 }
 
 /// What the log says about one answer; numbers and ids only, unless `shows_text`.
@@ -48,16 +48,16 @@ class answer_log {
     answer_log(const request& to, const token_stream& events, bool shows_text)
         : request_(to), events_(events), shows_text_(shows_text) {}
 
-    void on(const engine::token_text& event) {
+    void add(const engine::token_text& event) {
         if (shows_text_ && text_.size() <= logged_text_bytes_max) text_ += event.text;
     }
 
-    void on(const engine::queued& event) {
-        log_event(log_level::debug, request_.who(),
+    void add(const engine::queued& event) {
+        log_event(log_level::debug, request_.id_for_log(),
                   "queued behind " + std::to_string(event.ahead) + " others, for about " +
                       std::to_string(event.estimate.count()) + " s");
     }
-    void on(const engine::admitted& event) {
+    void add(const engine::admitted& event) {
         const engine::prompt_usage& usage = event.usage;
         line_ = "agent " + event.agent.str() + " prompt " + std::to_string(usage.prompt_tokens) +
                 " reused " + std::to_string(usage.reused_tokens) + " (from disk " +
@@ -68,24 +68,26 @@ class answer_log {
             if (!usage.detail.empty()) line_.append(" (").append(usage.detail).append(")");
         }
         for (const std::string& each : usage.not_held)
-            log_event(log_level::info, request_.who(), "not held: " + each);
+            log_event(log_level::info, request_.id_for_log(), "not held: " + each);
     }
-    void on(const engine::finished& event) {
+    void add(const engine::finished& event) {
         line_ += " output " + std::to_string(event.output_tokens);
         if (auto waited = events_.first_token_after())
             line_ += " first token after " + in_milliseconds(*waited);
         line_.append(" stop ")
             .append(to_string(event.why))
             .append(event.saved ? " saved" : " not saved yet");
-        log_event(log_level::info, request_.who(), line_);
-        if (shows_text_) log_event(log_level::info, request_.who(), "answered: " + logged(text_));
+        log_event(log_level::info, request_.id_for_log(), line_);
+        if (shows_text_)
+            log_event(log_level::info, request_.id_for_log(), "answered: " + logged(text_));
     }
-    void on(const engine::failed& event) {
+    void add(const engine::failed& event) {
         log_event(event.kind == engine::failure_kind::internal ? log_level::error : log_level::info,
-                  request_.who(), (line_.empty() ? "refused: " : line_ + " failed: ") + event.what);
+                  request_.id_for_log(),
+                  (line_.empty() ? "refused: " : line_ + " failed: ") + event.what);
     }
     void client_gone() {
-        log_event(log_level::info, request_.who(), line_ + " client gone, cancelled");
+        log_event(log_level::info, request_.id_for_log(), line_ + " client gone, cancelled");
     }
 
   private:
@@ -120,19 +122,19 @@ std::vector<std::pair<std::string, std::string>> queue_fields(const engine::queu
 }
 
 /// The events of a request, which stop when the client leaves.
-std::shared_ptr<token_stream> events_for(const answer_context& of) {
-    auto events = std::make_shared<token_stream>(of.client.executor(), of.with.waking,
-                                                 account_of(of.incoming));
-    of.client.when_gone([events] { events->interrupt(); });
+std::shared_ptr<token_stream> events_for(const answer_context& context) {
+    auto events = std::make_shared<token_stream>(context.client.executor(), context.server.waking,
+                                                 account_of(context.incoming));
+    context.client.when_gone([events] { events->interrupt(); });
     return events;
 }
 
 /// The request with its client's tenant, and the server's seed where it has none of its own.
-engine::generation_request owned(const answer_context& of, engine::generation_request wanted) {
-    wanted.tenant = tenant_of(of.incoming);
-    if (!wanted.sampling.seed) wanted.sampling.seed = of.with.seed.get();
+engine::generation_request owned(const answer_context& context, engine::generation_request wanted) {
+    wanted.tenant = tenant_of(context.incoming);
+    if (!wanted.sampling.seed) wanted.sampling.seed = context.server.seed.get();
     // Every answer's end is known by some name, so that the agent can be told what comes next.
-    if (!wanted.message_id) wanted.message_id = "end:" + of.incoming.id.substr(0, 64);
+    if (!wanted.message_id) wanted.message_id = "end:" + context.incoming.id.substr(0, 64);
     return wanted;
 }
 
@@ -146,21 +148,21 @@ engine::offered_tools tools_of(const engine::generation_request& wanted) {
 
 /// One answer in the making.
 struct answer {
-    answer(const answer_context& of, engine::generation_request wanted)
-        : incoming(of.incoming),
-          client(of.client),
-          at_end(of.at_end),
-          to(of.to),
-          probe(of.with.probe),
+    answer(const answer_context& context, engine::generation_request wanted)
+        : incoming(context.incoming),
+          client(context.client),
+          at_end(context.at_end),
+          to(context.to),
+          probe(context.server.probe),
           tools(tools_of(wanted)),
-          format(of.incoming.engine->info().answers),
+          format(context.incoming.engine->info().answers),
           thinks(wanted.thinking.enabled.value_or(format.thinks_unless_said)),
           is_raw(wanted.text.has_value()),
           choices(wanted.choices),
-          logs_text(of.with.settings.log_prompts),
-          time(wanted.deadline.value(), of.with.limits.engine_lateness),
-          events(events_for(of)),
-          generation(of.incoming.engine, owned(of, std::move(wanted)), events) {}
+          logs_text(context.server.settings.log_prompts),
+          time(wanted.deadline.value(), context.server.limits.engine_lateness),
+          events(events_for(context)),
+          generation(context.incoming.engine, owned(context, std::move(wanted)), events) {}
 
     const request& incoming;
     client_link& client;
@@ -182,17 +184,17 @@ struct answer {
 /// likely its tokens were until their text is shown.
 class choice_text {
   public:
-    explicit choice_text(const answer& of) : parser_(parser_of(of, of.format)) {}
+    explicit choice_text(const answer& answer) : parser_(parser_of(answer, answer.format)) {}
 
     /// What the prompt has of the answer already: it is read, and not shown.
-    void begin(const answer& of, std::string_view begun) {
+    void begin(const answer& answer, std::string_view begun) {
         if (begun.empty()) return;
-        engine::answer_format format = of.format;
+        engine::answer_format format = answer.format;
         format.opened = {};  // what opens the reasoning is in it
-        parser_ = parser_of(of, format);
+        parser_ = parser_of(answer, format);
         for (engine::answer_piece& piece : parser_->push(begun)) take_begun(std::move(piece));
         // What the parser holds back is what it would say if nothing came behind it.
-        const auto other = parser_of(of, format);
+        const auto other = parser_of(answer, format);
         other->push(begun);
         for (const engine::answer_piece& piece : other->finish()) held_back_ += said_in(piece);
     }
@@ -277,11 +279,11 @@ class choice_text {
         take([&] { return to.on_tool_call(call->name, call->arguments_json); });
     }
 
-    std::unique_ptr<engine::output_parser> parser_of(const answer& of,
+    std::unique_ptr<engine::output_parser> parser_of(const answer& answer,
                                                      const engine::answer_format& format) const {
-        if (of.is_raw) return engine::make_plain_parser();
-        return engine::make_output_parser(format, of.tools,
-                                          {.thinks = of.thinks, .shows_progress = true});
+        if (answer.is_raw) return engine::make_plain_parser();
+        return engine::make_output_parser(format, answer.tools,
+                                          {.thinks = answer.thinks, .shows_progress = true});
     }
     static std::string_view said_in(const engine::answer_piece& piece) {
         if (const auto* text = std::get_if<engine::answer_text>(&piece)) return text->text;
@@ -320,21 +322,21 @@ class choice_text {
 };
 
 /// One for each choice of the answer.
-std::vector<choice_text> texts_of(const answer& of) {
+std::vector<choice_text> texts_of(const answer& answer) {
     std::vector<choice_text> texts;
-    for (int i = 0; i < of.choices; ++i) texts.emplace_back(of);
+    for (int i = 0; i < answer.choices; ++i) texts.emplace_back(answer);
     return texts;
 }
 
 /// The answer as server-sent events.
 class streamed_answer {
   public:
-    streamed_answer(answer& of, protocol::reply_stream& as)
-        : answer_(of),
+    streamed_answer(answer& answer, protocol::reply_stream& as)
+        : answer_(answer),
           stream_(as),
-          own_(of.client, of.incoming, as.content_type()),
-          writer_(of.to == nullptr ? static_cast<event_sink&>(own_) : *of.to),
-          log_(of.incoming, *of.events, of.logs_text) {}
+          own_(answer.client, answer.incoming, as.content_type()),
+          writer_(answer.to == nullptr ? static_cast<event_sink&>(own_) : *answer.to),
+          log_(answer.incoming, *answer.events, answer.logs_text) {}
 
     net::awaitable<reply> run() {
         while (!stream_.ended() && !refusal_) {
@@ -364,43 +366,43 @@ class streamed_answer {
   private:
     std::string take(const engine::generation_event& event) {
         answer_.time.take(event);
-        return std::visit([this](const auto& one) { return on(one); }, event);
+        return std::visit([this](const auto& one) { return handle(one); }, event);
     }
-    std::string on(const engine::queued& event) {
-        log_.on(event);
+    std::string handle(const engine::queued& event) {
+        log_.add(event);
         if (!writer_.begun())
             for (auto& [name, value] : queue_fields(event)) writer_.add_field(name, value);
         return {};
     }
-    std::string on(const engine::admitted& event) {
-        log_.on(event);
+    std::string handle(const engine::admitted& event) {
+        log_.add(event);
         admitted_ = event.at;
         for (choice_text& text : texts_) text.begin(answer_, event.begun);
         if (!writer_.begun())
             for (auto& [name, value] : cache_fields(event)) writer_.add_field(name, value);
         return stream_.on_admitted(event);
     }
-    std::string on(const engine::token_text& event) {
+    std::string handle(const engine::token_text& event) {
         std::string bytes;
-        log_.on(event);
+        log_.add(event);
         stream_.on_choice(event.choice);
         text_of(event.choice).show(event, stream_, [&](auto send) { bytes += send(); });
         return bytes;
     }
-    std::string on(const engine::choice_finished& event) {
+    std::string handle(const engine::choice_finished& event) {
         std::string bytes = rest_of(event.choice, event.why);
         return bytes += stream_.on_choice_finished(event);
     }
-    std::string on(const engine::finished& event) {
-        log_.on(event);
+    std::string handle(const engine::finished& event) {
+        log_.add(event);
         answer_.generation.ended();
         if (answer_.incoming.place) answer_.incoming.place->release();
         std::string bytes;  // what was held back comes before the end
         if (answer_.choices == 1) bytes = rest_of(0, event.why);
         return bytes += stream_.on_finished(event);
     }
-    std::string on(const engine::failed& event) {
-        log_.on(event);
+    std::string handle(const engine::failed& event) {
+        log_.add(event);
         answer_.generation.ended();
         protocol::failure failure = protocol::from_engine(event);
         if (!writer_.begun()) {
@@ -445,8 +447,10 @@ class streamed_answer {
 /// The answer as one body.
 class collected_answer {
   public:
-    collected_answer(answer& of, protocol::reply_collector& as)
-        : answer_(of), collector_(as), log_(of.incoming, *of.events, of.logs_text) {}
+    collected_answer(answer& answer, protocol::reply_collector& as)
+        : answer_(answer),
+          collector_(as),
+          log_(answer.incoming, *answer.events, answer.logs_text) {}
 
     net::awaitable<reply> run() {
         while (!reply_) {
@@ -457,7 +461,7 @@ class collected_answer {
             }
             for (const engine::generation_event& event : batch) {
                 answer_.time.take(event);
-                std::visit([this](const auto& one) { on(one); }, event);
+                std::visit([this](const auto& one) { handle(one); }, event);
             }
             if (batch.empty()) reply_ = error_response(answer_.incoming, too_late());
         }
@@ -466,27 +470,27 @@ class collected_answer {
     }
 
   private:
-    void on(const engine::queued& event) {
-        log_.on(event);
+    void handle(const engine::queued& event) {
+        log_.add(event);
         fields_ = queue_fields(event);
     }
-    void on(const engine::admitted& event) {
-        log_.on(event);
+    void handle(const engine::admitted& event) {
+        log_.add(event);
         for (choice_text& text : texts_) text.begin(answer_, event.begun);
         for (auto& field : cache_fields(event)) fields_.push_back(std::move(field));
         collector_.on_admitted(event);
     }
-    void on(const engine::token_text& event) {
-        log_.on(event);
+    void handle(const engine::token_text& event) {
+        log_.add(event);
         collector_.on_choice(event.choice);
         text_of(event.choice).show(event, collector_, [](auto keep) { keep(); });
     }
-    void on(const engine::choice_finished& event) {
+    void handle(const engine::choice_finished& event) {
         finish_text(event.choice, event.why);
         collector_.on_choice_finished(event);
     }
-    void on(const engine::finished& event) {
-        log_.on(event);
+    void handle(const engine::finished& event) {
+        log_.add(event);
         answer_.generation.ended();
         if (answer_.choices == 1) finish_text(0, event.why);
         protocol::result<std::string> body = collector_.on_finished(event);
@@ -495,8 +499,8 @@ class collected_answer {
             body ? json_response(std::move(*body)) : error_response(answer_.incoming, body.error());
         for (auto& field : fields_) reply_->fields.push_back(std::move(field));
     }
-    void on(const engine::failed& event) {
-        log_.on(event);
+    void handle(const engine::failed& event) {
+        log_.add(event);
         answer_.generation.ended();
         reply_ = error_response(answer_.incoming, protocol::from_engine(event));
     }
@@ -518,13 +522,13 @@ class collected_answer {
 
 }  // namespace
 
-std::optional<response> refuse_other_model(const services& with, const request& incoming,
+std::optional<response> refuse_other_model(const services& server, const request& incoming,
                                            std::string_view wanted) {
-    const registry& models = with.models.list();
+    const registry& models = server.models.list();
     const std::size_t loaded = incoming.engine.model();
     const std::string& running = incoming.engine->info().id;
     if (wanted == running) return std::nullopt;
-    const auto meant = models.resolve(wanted, loaded, with.settings.strict_model_names);
+    const auto meant = models.resolve(wanted, loaded, server.settings.strict_model_names);
     if (meant == loaded) return std::nullopt;
     if (meant)
         return error_response(incoming,
@@ -533,8 +537,8 @@ std::optional<response> refuse_other_model(const services& with, const request& 
     return error_response(incoming, protocol::no_such_model(wanted, running, known));
 }
 
-clock::time_point answer_deadline(const services& with) {
-    return clock::now() + with.settings.request_timeout;
+clock::time_point answer_deadline(const services& server) {
+    return clock::now() + server.settings.request_timeout;
 }
 
 protocol::identity_headers identity_of(const request& incoming) {
@@ -564,18 +568,19 @@ protocol::result<std::optional<storage::agent_id>> parent_of_headers(const reque
     return protocol::parent_of(identity_of(incoming));
 }
 
-net::awaitable<reply> stream_answer(const answer_context& of, engine::generation_request wanted,
-                                    protocol::reply_stream& as) {
-    if (of.with.settings.log_prompts) log_question(of.incoming, wanted);
-    answer one(of, std::move(wanted));
+net::awaitable<reply> stream_answer(const answer_context& context,
+                                    engine::generation_request wanted, protocol::reply_stream& as) {
+    if (context.server.settings.log_prompts) log_question(context.incoming, wanted);
+    answer one(context, std::move(wanted));
     streamed_answer streamed(one, as);
     co_return co_await streamed.run();
 }
 
-net::awaitable<reply> collect_answer(const answer_context& of, engine::generation_request wanted,
+net::awaitable<reply> collect_answer(const answer_context& context,
+                                     engine::generation_request wanted,
                                      protocol::reply_collector& as) {
-    if (of.with.settings.log_prompts) log_question(of.incoming, wanted);
-    answer one(of, std::move(wanted));
+    if (context.server.settings.log_prompts) log_question(context.incoming, wanted);
+    answer one(context, std::move(wanted));
     collected_answer collected(one, as);
     co_return co_await collected.run();
 }

@@ -34,7 +34,7 @@ class before_end {
 
 /// A request and what answers it. Everything referred to outlives the handler.
 struct answer_context {
-    const services& with;
+    const services& server;
     const request& incoming;
     client_link& client;
     before_end* at_end = nullptr;
@@ -43,16 +43,16 @@ struct answer_context {
 
 /// Sends the answer as server-sent events. Returns: a plain error reply when nothing was sent yet.
 /// Requires: `wanted.deadline` is set.
-net::awaitable<std::optional<response>> stream_answer(const answer_context& of,
+net::awaitable<std::optional<response>> stream_answer(const answer_context& context,
                                                       engine::generation_request wanted,
                                                       protocol::reply_stream& as);
 /// Returns: the answer in one piece, or nothing when the client left. Requires: as above.
-net::awaitable<std::optional<response>> collect_answer(const answer_context& of,
+net::awaitable<std::optional<response>> collect_answer(const answer_context& context,
                                                        engine::generation_request wanted,
                                                        protocol::reply_collector& as);
 
 /// The deadline of an answer that is asked for now.
-std::chrono::steady_clock::time_point answer_deadline(const services& with);
+std::chrono::steady_clock::time_point answer_deadline(const services& server);
 /// What the headers say about the client's identity.
 protocol::identity_headers identity_of(const request& incoming);
 /// The client's tenant: each key is one. Requires: the request has passed refuse_early(), the
@@ -67,7 +67,7 @@ protocol::result<std::optional<storage::agent_id>> parent_of_headers(const reque
 
 /// Returns: a refusal when `wanted` is another model of the registry, or, where names are strict,
 /// none of it.
-std::optional<response> refuse_other_model(const services& with, const request& incoming,
+std::optional<response> refuse_other_model(const services& server, const request& incoming,
                                            std::string_view wanted);
 
 /// Counts answers in the making, so that a stop knows when the last one is out.
@@ -89,10 +89,10 @@ constexpr std::size_t parse_here_bytes_max = 64 * 1024;
 
 /// Runs `parse` here, or on another thread when the body is large. The body is gone afterwards.
 template <class Parse>
-net::awaitable<std::invoke_result_t<Parse&>> parse_body(const services& with,
+net::awaitable<std::invoke_result_t<Parse&>> parse_body(const services& server,
                                                         const request& incoming, Parse parse) {
     if (incoming.body.size() <= parse_here_bytes_max) co_return parse();
-    auto parsed = co_await run_on(choose_workers(with, incoming), parse, incoming.gone);
+    auto parsed = co_await run_on(choose_workers(server, incoming), parse, incoming.gone);
     if (incoming.drop_body) incoming.drop_body();
     co_return parsed;
 }

@@ -25,7 +25,7 @@ inline constexpr std::size_t reply_piece_bytes = std::size_t{256} << 10;
 /// later piece breaks the connection off, since the status is out.
 template <class Next>
 net::awaitable<std::optional<response>> send_in_pieces(const answer_context& context, Next next) {
-    const auto workers = choose_workers(context.with, context.incoming, job_length::long_job);
+    const auto workers = choose_workers(context.server, context.incoming, job_length::long_job);
     auto make = [&next] { return next(); };
     protocol::result<std::string> first = co_await run_on(workers, make);
     if (!first) co_return error_response(context.incoming, first.error());
@@ -33,7 +33,7 @@ net::awaitable<std::optional<response>> send_in_pieces(const answer_context& con
     if (!piece) co_return error_response(context.incoming, piece.error());
     if (piece->empty()) co_return json_response(std::move(*first));
     if (context.incoming.method == "HEAD") co_return json_response({});
-    running_answer counted(context.with.probe);
+    running_answer counted(context.server.probe);
     sse_writer writer(context.client, context.incoming, "application/json");
     bool is_there = co_await writer.write(*first);
     first->clear();
@@ -43,7 +43,7 @@ net::awaitable<std::optional<response>> send_in_pieces(const answer_context& con
         if (is_there) piece = co_await run_on(workers, make);
     }
     if (!is_there) co_return std::nullopt;
-    if (!piece) throw std::runtime_error("a reply ended early: " + piece.error().what);
+    if (!piece) throw std::runtime_error("a reply ended early: " + piece.error().message);
     co_await writer.finish();
     co_return std::nullopt;
 }

@@ -18,17 +18,17 @@ namespace {
 namespace anthropic = protocol::anthropic;
 using reply = std::optional<response>;
 
-anthropic::messages_limits limits_of(const services& with) {
+anthropic::messages_limits limits_of(const services& server) {
     anthropic::messages_limits limits;
-    limits.json.bytes_max = with.limits.body_bytes_max;
+    limits.json.bytes_max = server.limits.body_bytes_max;
     return limits;
 }
 
 /// The thread that a request continues, as it is looked up while the request is parsed.
 class thread_lookup {
   public:
-    thread_lookup(const services& with, const request& incoming)
-        : with_(with), engine_(*incoming.engine), tenant_(tenant_of(incoming)) {}
+    thread_lookup(const services& server, const request& incoming)
+        : server_(server), engine_(*incoming.engine), tenant_(tenant_of(incoming)) {}
 
     const storage::tenant_id& tenant() const { return tenant_; }
 
@@ -50,25 +50,25 @@ class thread_lookup {
                                           ", which its prompt begins with; it is " + effort,
                                       "thread_fingerprint_mismatch");
         f.path = "output_config.effort";
-        f.what = f.path + ": " + f.what;
+        f.message = f.path + ": " + f.message;
         return f;
     }
 
     /// The turn of `id`, or why there is none.
     protocol::result<turns_in_flight::turn> begin(const std::string& id) const {
-        auto turn = with_.turns.begin(tenant_, id);
+        auto turn = server_.turns.begin(tenant_, id);
         if (turn) return std::move(*turn);
         return refusal("another request continues " + id + " right now",
                        "thread_continue_in_flight");
     }
 
   private:
-    static protocol::failure refusal(std::string what, std::string error_code) {
-        protocol::failure f = protocol::fail(protocol::errc::bad_value, std::move(what));
+    static protocol::failure refusal(std::string message, std::string error_code) {
+        protocol::failure f = protocol::fail(protocol::errc::bad_value, std::move(message));
         f.error_code = std::move(error_code);
         return f;
     }
-    const services& with_;
+    const services& server_;
     const engine::engine& engine_;  // which the request holds
     storage::tenant_id tenant_;
     std::string effort_;
@@ -128,7 +128,7 @@ net::awaitable<reply> make_summary(const answer_context& asked,
                                    std::optional<std::string>& summary) {
     anthropic::messages_request about = parsed;
     protocol::ask_for_summary(about, question);
-    auto wanted = about.take_generation(std::nullopt, answer_deadline(asked.with));
+    auto wanted = about.take_generation(std::nullopt, answer_deadline(asked.server));
     anthropic::summary_collector collector;
     reply made = co_await collect_answer(asked, std::move(wanted), collector);
     if (!made || made->status != 200) co_return made;
@@ -170,8 +170,8 @@ net::awaitable<edit_outcome> apply_edits(const answer_context& asked,
         co_return outcome;
     const request& incoming = asked.incoming;
     auto edit = [&] { return edit_context(incoming, parsed.edits, parsed.thinking, parsed.chat); };
-    auto edited = co_await run_on(choose_workers(asked.with, incoming, job_length::long_job), edit,
-                                  incoming.gone);
+    auto edited = co_await run_on(choose_workers(asked.server, incoming, job_length::long_job),
+                                  edit, incoming.gone);
     if (!edited) {
         outcome.refusal = error_response(incoming, edited.error());
         co_return outcome;
@@ -193,7 +193,7 @@ net::awaitable<edit_outcome> apply_edits(const answer_context& asked,
     outcome.summary_block = anthropic::compaction_block(*summary, std::move(parsed.tool_changes));
     auto next = anthropic::parse_messages(
         anthropic::body_behind_summary(parsed.rest_of_body, outcome.summary_block),
-        limits_of(asked.with));
+        limits_of(asked.server));
     if (next)
         parsed = std::move(*next);
     else
@@ -203,22 +203,22 @@ net::awaitable<edit_outcome> apply_edits(const answer_context& asked,
 
 }  // namespace
 
-net::awaitable<reply> post_messages(const services& with, const request& incoming,
+net::awaitable<reply> post_messages(const services& server, const request& incoming,
                                     client_link& client) {
-    running_answer counted(with.probe);
+    running_answer counted(server.probe);
     auto agent = agent_of_headers(incoming);
     if (!agent) co_return error_response(incoming, agent.error());
     auto parent = parent_of_headers(incoming);
     if (!parent) co_return error_response(incoming, parent.error());
-    thread_lookup thread(with, incoming);
+    thread_lookup thread(server, incoming);
     auto parse = [&] {
         return anthropic::parse_messages(
-            incoming.body, limits_of(with),
+            incoming.body, limits_of(server),
             [&thread](const std::string& id) { return thread.tools_of(id); });
     };
-    auto parsed = co_await parse_body(with, incoming, parse);
+    auto parsed = co_await parse_body(server, incoming, parse);
     if (!parsed) co_return error_response(incoming, parsed.error());
-    if (auto refused = refuse_other_model(with, incoming, parsed->model)) co_return refused;
+    if (auto refused = refuse_other_model(server, incoming, parsed->model)) co_return refused;
     if (auto refused = thread.mismatch(parsed->thinking))
         co_return error_response(incoming, *refused);
     std::optional<turns_in_flight::turn> turn;
@@ -229,7 +229,7 @@ net::awaitable<reply> post_messages(const services& with, const request& incomin
     }
 
     protocol::id_maker ids(random_bits);
-    answer_context asked{with, incoming, client};
+    answer_context asked{server, incoming, client};
     const bool is_side = protocol::is_side_request(identity_of(incoming), has_tools(parsed->chat));
     edit_outcome edited = co_await apply_edits(asked, *parsed);
     if (edited.refusal || edited.is_gone) co_return std::move(edited.refusal);
@@ -237,7 +237,7 @@ net::awaitable<reply> post_messages(const services& with, const request& incomin
     options.applied_edits = std::move(edited.applied);
     options.summary_block = std::move(edited.summary_block);
     std::optional<verdicts> judge;
-    if (parsed->safeguards && with.settings.safeguards.count() > 0) {
+    if (parsed->safeguards && server.settings.safeguards.count() > 0) {
         options.is_judged = true;
         judge.emplace(asked, *parsed->safeguards, parsed->chat);
     } else if (parsed->safeguards) {
@@ -245,7 +245,7 @@ net::awaitable<reply> post_messages(const services& with, const request& incomin
     }
     // What a summary is asked with is no turn of the agent's.
     if (is_side || parsed->compacts) *agent = std::nullopt;
-    auto wanted = parsed->take_generation(std::move(*agent), answer_deadline(with));
+    auto wanted = parsed->take_generation(std::move(*agent), answer_deadline(server));
     wanted.agent_may_branch = true;
     wanted.parent = std::move(*parent);
     if (!options.compacts) keep_thread(parsed->thread, options.message_id, wanted);
@@ -259,12 +259,12 @@ net::awaitable<reply> post_messages(const services& with, const request& incomin
     co_return co_await collect_answer(asked, std::move(wanted), collector);
 }
 
-net::awaitable<reply> post_count_tokens(const services& with, const request& incoming,
+net::awaitable<reply> post_count_tokens(const services& server, const request& incoming,
                                         client_link&) {
-    thread_lookup thread(with, incoming);
+    thread_lookup thread(server, incoming);
     auto parse = [&] {
         return anthropic::parse_count_tokens(
-            incoming.body, limits_of(with),
+            incoming.body, limits_of(server),
             [&thread](const std::string& id) { return thread.tools_of(id); });
     };
     // Of a tenant's long ones one after the other: each may take as much memory as its body has
@@ -289,7 +289,7 @@ net::awaitable<reply> post_count_tokens(const services& with, const request& inc
         if (parsed->edits.is_asked && original == 0) original = *tokens;
         return anthropic::count_tokens_body(*tokens, original);
     };
-    auto counted = co_await run_on(choose_workers(with, incoming, length), count, incoming.gone);
+    auto counted = co_await run_on(choose_workers(server, incoming, length), count, incoming.gone);
     if (incoming.drop_body) incoming.drop_body();
     if (!counted) co_return error_response(incoming, counted.error());
     co_return json_response(std::move(*counted));

@@ -14,16 +14,16 @@
 
 namespace semantic::server {
 
-boost::asio::awaitable<std::optional<response>> post_messages(const services& with,
+boost::asio::awaitable<std::optional<response>> post_messages(const services& server,
                                                               const request& incoming,
                                                               client_link& client);
-boost::asio::awaitable<std::optional<response>> post_count_tokens(const services& with,
+boost::asio::awaitable<std::optional<response>> post_count_tokens(const services& server,
                                                                   const request& incoming,
                                                                   client_link& client);
 
 /// Answers {}: Claude Code asks whether it reaches a server.
 response get_hello(const services&, const request&);
 /// Takes what Claude Code tells about itself, and forgets it.
-response post_event_logging(const services& with, const request& incoming);
+response post_event_logging(const services& server, const request& incoming);
 
 }  // namespace semantic::server

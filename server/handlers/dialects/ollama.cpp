@@ -24,9 +24,9 @@ using parser = protocol::result<ollama::ollama_request> (*)(std::string_view,
 /// streaming and structured outputs are older than this one.
 constexpr const char* api_version = R"({"version":"0.12.0"})";
 
-ollama::ollama_limits limits_of(const services& with) {
+ollama::ollama_limits limits_of(const services& server) {
     ollama::ollama_limits limits;
-    limits.json.bytes_max = with.limits.body_bytes_max;
+    limits.json.bytes_max = server.limits.body_bytes_max;
     return limits;
 }
 
@@ -44,39 +44,39 @@ ollama::listed_model listed(const described_model& model) {
             .vocabulary = info.vocabulary};
 }
 
-net::awaitable<std::vector<ollama::listed_model>> list_models(const services& with,
+net::awaitable<std::vector<ollama::listed_model>> list_models(const services& server,
                                                               const request& incoming) {
     auto read = [&] {
         std::vector<ollama::listed_model> all;
-        for (const described_model& each : describe_models(with)) all.push_back(listed(each));
+        for (const described_model& each : describe_models(server)) all.push_back(listed(each));
         return all;
     };
-    co_return co_await run_on(choose_workers(with, incoming), read);
+    co_return co_await run_on(choose_workers(server, incoming), read);
 }
 
 response reply_with(const request& to, protocol::result<std::string> body) {
     return body ? json_response(std::move(*body)) : error_response(to, body.error());
 }
 
-net::awaitable<reply> answer(const services& with, const request& incoming, client_link& client,
+net::awaitable<reply> answer(const services& server, const request& incoming, client_link& client,
                              ollama::reply_kind kind, parser parse_as) {
-    running_answer counted(with.probe);
+    running_answer counted(server.probe);
     const auto asked_at = std::chrono::system_clock::now();
     auto agent = agent_of_headers(incoming);
     if (!agent) co_return error_response(incoming, agent.error());
-    auto parse = [&] { return parse_as(incoming.body, limits_of(with)); };
-    auto parsed = co_await parse_body(with, incoming, parse);
+    auto parse = [&] { return parse_as(incoming.body, limits_of(server)); };
+    auto parsed = co_await parse_body(server, incoming, parse);
     if (!parsed) co_return error_response(incoming, parsed.error());
-    if (auto refused = refuse_other_model(with, incoming, parsed->model)) co_return refused;
+    if (auto refused = refuse_other_model(server, incoming, parsed->model)) co_return refused;
 
     ollama::reply_options options{kind, parsed->model, asked_at,
                                   [] { return std::chrono::system_clock::now(); },
                                   parsed->left_out};
     if (parsed->is_empty) co_return json_response(ollama::empty_reply(options));
     protocol::id_maker ids(random_bits);
-    auto wanted = parsed->take_generation(std::move(*agent), answer_deadline(with));
+    auto wanted = parsed->take_generation(std::move(*agent), answer_deadline(server));
     wanted.agent_may_branch = true;
-    answer_context asked{with, incoming, client};
+    answer_context asked{server, incoming, client};
     if (parsed->stream) {
         ollama::answer_stream stream(std::move(options), ids);
         co_return co_await stream_answer(asked, std::move(wanted), stream);
@@ -87,47 +87,48 @@ net::awaitable<reply> answer(const services& with, const request& incoming, clie
 
 }  // namespace
 
-net::awaitable<reply> post_ollama_chat(const services& with, const request& incoming,
+net::awaitable<reply> post_ollama_chat(const services& server, const request& incoming,
                                        client_link& client) {
-    return answer(with, incoming, client, ollama::reply_kind::chat, ollama::parse_chat);
+    return answer(server, incoming, client, ollama::reply_kind::chat, ollama::parse_chat);
 }
 
-net::awaitable<reply> post_ollama_generate(const services& with, const request& incoming,
+net::awaitable<reply> post_ollama_generate(const services& server, const request& incoming,
                                            client_link& client) {
-    return answer(with, incoming, client, ollama::reply_kind::generate, ollama::parse_generate);
+    return answer(server, incoming, client, ollama::reply_kind::generate, ollama::parse_generate);
 }
 
-net::awaitable<reply> get_ollama_tags(const services& with, const request& incoming, client_link&) {
-    if (auto refused = refuse_before_start(with, incoming)) co_return refused;
-    co_return json_response(ollama::tags_body(co_await list_models(with, incoming)));
+net::awaitable<reply> get_ollama_tags(const services& server, const request& incoming,
+                                      client_link&) {
+    if (auto refused = refuse_before_start(server, incoming)) co_return refused;
+    co_return json_response(ollama::tags_body(co_await list_models(server, incoming)));
 }
 
-net::awaitable<reply> get_ollama_running(const services& with, const request& incoming,
+net::awaitable<reply> get_ollama_running(const services& server, const request& incoming,
                                          client_link&) {
-    if (auto refused = refuse_before_start(with, incoming)) co_return refused;
-    co_return json_response(ollama::running_body(co_await list_models(with, incoming)));
+    if (auto refused = refuse_before_start(server, incoming)) co_return refused;
+    co_return json_response(ollama::running_body(co_await list_models(server, incoming)));
 }
 
-net::awaitable<reply> post_ollama_show(const services& with, const request& incoming,
+net::awaitable<reply> post_ollama_show(const services& server, const request& incoming,
                                        client_link&) {
-    if (auto refused = refuse_before_start(with, incoming)) co_return refused;
-    auto parse = [&] { return ollama::parse_model_name(incoming.body, limits_of(with)); };
-    auto name = co_await parse_body(with, incoming, parse);
+    if (auto refused = refuse_before_start(server, incoming)) co_return refused;
+    auto parse = [&] { return ollama::parse_model_name(incoming.body, limits_of(server)); };
+    auto name = co_await parse_body(server, incoming, parse);
     if (!name) co_return error_response(incoming, name.error());
-    const auto models = co_await list_models(with, incoming);
+    const auto models = co_await list_models(server, incoming);
     co_return reply_with(incoming, ollama::show_body(models, *name));
 }
 
-net::awaitable<reply> post_ollama_pull(const services& with, const request& incoming,
+net::awaitable<reply> post_ollama_pull(const services& server, const request& incoming,
                                        client_link&) {
-    if (auto refused = refuse_before_start(with, incoming)) co_return refused;
-    auto parse = [&] { return ollama::parse_model_name(incoming.body, limits_of(with)); };
-    auto name = co_await parse_body(with, incoming, parse);
+    if (auto refused = refuse_before_start(server, incoming)) co_return refused;
+    auto parse = [&] { return ollama::parse_model_name(incoming.body, limits_of(server)); };
+    auto name = co_await parse_body(server, incoming, parse);
     if (!name) co_return error_response(incoming, name.error());
-    const auto models = co_await list_models(with, incoming);
+    const auto models = co_await list_models(server, incoming);
     if (ollama::find(models, *name) == nullptr) {
         protocol::failure none = ollama::no_model(*name);
-        none.what += "; this server fetches no models, it lists those in its models-dir";
+        none.message += "; this server fetches no models, it lists those in its models-dir";
         co_return error_response(incoming, none);
     }
     co_return text_response("{\"status\":\"success\"}\n", "application/x-ndjson");

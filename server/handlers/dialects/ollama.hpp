@@ -17,19 +17,20 @@ namespace semantic::server {
 using ollama_reply = boost::asio::awaitable<std::optional<response>>;
 
 /// Engine: loaded.
-ollama_reply post_ollama_chat(const services& with, const request& incoming, client_link& client);
-ollama_reply post_ollama_generate(const services& with, const request& incoming,
+ollama_reply post_ollama_chat(const services& server, const request& incoming, client_link& client);
+ollama_reply post_ollama_generate(const services& server, const request& incoming,
                                   client_link& client);
 /// Engine: none.
-ollama_reply get_ollama_tags(const services& with, const request& incoming, client_link& client);
-ollama_reply get_ollama_running(const services& with, const request& incoming, client_link& client);
-ollama_reply post_ollama_show(const services& with, const request& incoming, client_link& client);
+ollama_reply get_ollama_tags(const services& server, const request& incoming, client_link& client);
+ollama_reply get_ollama_running(const services& server, const request& incoming,
+                                client_link& client);
+ollama_reply post_ollama_show(const services& server, const request& incoming, client_link& client);
 /// Of a model that is here: success. Of any other: not_found, since the server fetches nothing.
-ollama_reply post_ollama_pull(const services& with, const request& incoming, client_link& client);
-response get_ollama_version(const services& with, const request& incoming);
+ollama_reply post_ollama_pull(const services& server, const request& incoming, client_link& client);
+response get_ollama_version(const services& server, const request& incoming);
 /// 400: a model that continues text is none that embeds it.
-response refuse_ollama_embeddings(const services& with, const request& incoming);
+response refuse_ollama_embeddings(const services& server, const request& incoming);
 /// What is asked of other servers of this API: making, copying, deleting models.
-response refuse_ollama(const services& with, const request& incoming);
+response refuse_ollama(const services& server, const request& incoming);
 
 }  // namespace semantic::server

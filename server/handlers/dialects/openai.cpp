@@ -15,9 +15,9 @@ namespace {
 namespace openai = protocol::openai;
 using reply = std::optional<response>;
 
-openai::chat_limits limits_of(const services& with) {
+openai::chat_limits limits_of(const services& server) {
     openai::chat_limits limits;
-    limits.json.bytes_max = with.limits.body_bytes_max;
+    limits.json.bytes_max = server.limits.body_bytes_max;
     return limits;
 }
 
@@ -45,26 +45,26 @@ openai::reply_options options_of(const openai::chat_request& parsed, std::string
 
 }  // namespace
 
-net::awaitable<reply> post_chat_completions(const services& with, const request& incoming,
+net::awaitable<reply> post_chat_completions(const services& server, const request& incoming,
                                             client_link& client) {
-    running_answer counted(with.probe);
+    running_answer counted(server.probe);
     auto agent = agent_of_headers(incoming);
     if (!agent) co_return error_response(incoming, agent.error());
     auto parent = parent_of_headers(incoming);
     if (!parent) co_return error_response(incoming, parent.error());
-    auto parse = [&] { return openai::parse_chat(incoming.body, limits_of(with)); };
-    auto parsed = co_await parse_body(with, incoming, parse);
+    auto parse = [&] { return openai::parse_chat(incoming.body, limits_of(server)); };
+    auto parsed = co_await parse_body(server, incoming, parse);
     if (!parsed) co_return error_response(incoming, parsed.error());
     const engine::model_info& info = incoming.engine->info();
-    if (auto refused = refuse_other_model(with, incoming, parsed->model)) co_return refused;
+    if (auto refused = refuse_other_model(server, incoming, parsed->model)) co_return refused;
 
     protocol::id_maker ids(random_bits);
     openai::reply_options options = options_of(*parsed, ids.completion_id(), info);
     auto wanted = parsed->take_generation(parsed->agent ? parsed->agent : std::move(*agent),
-                                          answer_deadline(with));
+                                          answer_deadline(server));
     wanted.agent_may_branch = true;
     wanted.parent = std::move(*parent);
-    answer_context asked{with, incoming, client};
+    answer_context asked{server, incoming, client};
     if (parsed->stream) {
         openai::chat_stream stream(std::move(options), ids);
         co_return co_await stream_answer(asked, std::move(wanted), stream);
@@ -82,21 +82,21 @@ response refuse_embeddings(const services&, const request& incoming) {
                                  "model"));
 }
 
-net::awaitable<reply> post_completions(const services& with, const request& incoming,
+net::awaitable<reply> post_completions(const services& server, const request& incoming,
                                        client_link& client) {
-    running_answer counted(with.probe);
+    running_answer counted(server.probe);
     auto agent = agent_of_headers(incoming);
     if (!agent) co_return error_response(incoming, agent.error());
-    auto parse = [&] { return openai::parse_completion(incoming.body, limits_of(with)); };
-    auto parsed = co_await parse_body(with, incoming, parse);
+    auto parse = [&] { return openai::parse_completion(incoming.body, limits_of(server)); };
+    auto parsed = co_await parse_body(server, incoming, parse);
     if (!parsed) co_return error_response(incoming, parsed.error());
-    if (auto refused = refuse_other_model(with, incoming, parsed->model)) co_return refused;
+    if (auto refused = refuse_other_model(server, incoming, parsed->model)) co_return refused;
 
     protocol::id_maker ids(random_bits);
     openai::reply_options options = options_of(*parsed, ids.make("cmpl-"), incoming.engine->info());
-    auto wanted = parsed->take_generation(std::move(*agent), answer_deadline(with));
+    auto wanted = parsed->take_generation(std::move(*agent), answer_deadline(server));
     wanted.agent_may_branch = true;
-    answer_context asked{with, incoming, client};
+    answer_context asked{server, incoming, client};
     if (parsed->stream) {
         openai::completion_stream stream(std::move(options));
         co_return co_await stream_answer(asked, std::move(wanted), stream);

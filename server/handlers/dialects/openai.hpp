@@ -14,14 +14,14 @@
 
 namespace semantic::server {
 
-boost::asio::awaitable<std::optional<response>> post_chat_completions(const services& with,
+boost::asio::awaitable<std::optional<response>> post_chat_completions(const services& server,
                                                                       const request& incoming,
                                                                       client_link& client);
 
 /// 400: a model that continues text is none that embeds it.
-response refuse_embeddings(const services& with, const request& incoming);
+response refuse_embeddings(const services& server, const request& incoming);
 
-boost::asio::awaitable<std::optional<response>> post_completions(const services& with,
+boost::asio::awaitable<std::optional<response>> post_completions(const services& server,
                                                                  const request& incoming,
                                                                  client_link& client);
 

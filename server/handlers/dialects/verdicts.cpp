@@ -46,7 +46,7 @@ net::awaitable<boost::json::array> verdicts::judge(const calls& found) const {
     anthropic::ask_for_verdicts(request_, found, wanted);
     // Nobody goes on with it.
     wanted.memory.keep_seconds = std::chrono::seconds(0);
-    wanted.deadline = std::chrono::steady_clock::now() + asked_.with.settings.safeguards;
+    wanted.deadline = std::chrono::steady_clock::now() + asked_.server.settings.safeguards;
     anthropic::summary_collector collector;
     const auto reply = co_await collect_answer(asked_, std::move(wanted), collector);
     if (reply && reply->status == 200) co_return anthropic::verdicts_of(found, collector.summary());

@@ -40,15 +40,15 @@ void append(std::vector<std::string>& to, std::vector<std::string> more) {
 
 }  // namespace
 
-std::optional<live::viewpoint> viewpoint_of(const viewer& who, const engine_lease& engine) {
-    if (who.is_admin) return live::viewpoint{};
-    if (who.credential.empty()) return live::viewpoint{storage::tenant_id()};
+std::optional<live::viewpoint> viewpoint_of(const viewer& viewer, const engine_lease& engine) {
+    if (viewer.is_admin) return live::viewpoint{};
+    if (viewer.credential.empty()) return live::viewpoint{storage::tenant_id()};
     if (!engine) return std::nullopt;
-    return live::viewpoint{engine->tenant(who.credential)};
+    return live::viewpoint{engine->tenant(viewer.credential)};
 }
 
-void look_at_agents(const services& with, const live::viewpoint& from, const engine::engine& engine,
-                    live::shown_state& now) {
+void look_at_agents(const services& server, const live::viewpoint& from,
+                    const engine::engine& engine, live::shown_state& now) {
     const std::string& model = engine.info().id;
     std::set<storage::tenant_id> tenants;
     if (from.tenant) tenants.insert(*from.tenant);
@@ -62,29 +62,29 @@ void look_at_agents(const services& with, const live::viewpoint& from, const eng
     std::vector<std::string> sessions;
     std::vector<std::string> runs;
     for (const storage::tenant_id& tenant : tenants) {
-        append(sessions, session_statuses(with, tenant));
-        append(runs, run_states(with, tenant));
+        append(sessions, session_statuses(server, tenant));
+        append(runs, run_states(server, tenant));
     }
     now.sessions = list_of(sessions);
     now.runs = list_of(runs);
 }
 
-std::string model_text(const services& with) {
-    const slot_state now = with.engines.state();
-    const registry& models = with.models.list();
+std::string model_text(const services& server) {
+    const slot_state now = server.engines.state();
+    const registry& models = server.models.list();
     const auto name = [&](std::optional<std::size_t> model) {
         return model ? json::value(models.at(*model).name) : json::value(nullptr);
     };
     json::array known;
     for (std::size_t i = 0; i < models.size(); ++i)
-        known.push_back({{"id", models.at(i).name}, {"failure", with.models.failure(i)}});
+        known.push_back({{"id", models.at(i).name}, {"failure", server.models.failure(i)}});
     const bool is_loading = now.phase == slot_phase::loading;
     return protocol::to_text(json::object{
         {"phase", to_string(now.phase)},
         {"running", name(now.model)},
         {"target", name(now.target)},
         {"why", now.why},
-        {"fraction", is_loading ? with.engines.progress().fraction : 1.0},
+        {"fraction", is_loading ? server.engines.progress().fraction : 1.0},
         {"known", std::move(known)},
     });
 }

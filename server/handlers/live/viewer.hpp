@@ -20,15 +20,15 @@ struct viewer {
 };
 
 /// Absent: no engine is there that could say whose tenant it is.
-std::optional<protocol::live::viewpoint> viewpoint_of(const viewer& who,
+std::optional<protocol::live::viewpoint> viewpoint_of(const viewer& viewer,
                                                       const engine_lease& engine);
 
 /// The agents, sessions and runs that somebody with this viewpoint sees, into `now`. As much work
 /// as there are agents.
-void look_at_agents(const services& with, const protocol::live::viewpoint& from,
+void look_at_agents(const services& server, const protocol::live::viewpoint& from,
                     const engine::engine& engine, protocol::live::shown_state& now);
 /// {"phase","running","target","why","fraction","known":[{"id","failure"}]}
-std::string model_text(const services& with);
+std::string model_text(const services& server);
 /// Counters, and what the pool holds. As much work as there are agents.
 protocol::live::pool_gauges pool_of(const engine::engine& engine);
 

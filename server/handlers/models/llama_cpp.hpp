@@ -14,10 +14,10 @@
 namespace semantic::server {
 
 /// Both are refused while no model is loaded.
-boost::asio::awaitable<std::optional<response>> get_props(const services& with,
+boost::asio::awaitable<std::optional<response>> get_props(const services& server,
                                                           const request& incoming,
                                                           client_link& client);
-boost::asio::awaitable<std::optional<response>> get_slots(const services& with,
+boost::asio::awaitable<std::optional<response>> get_slots(const services& server,
                                                           const request& incoming,
                                                           client_link& client);
 

@@ -16,11 +16,11 @@ namespace {
 
 namespace json = boost::json;
 
-json::array each_model(const services& with) {
+json::array each_model(const services& server) {
     json::array all;
-    for (const engine_lease& engine : with.engines.look_at_all()) {
+    for (const engine_lease& engine : server.engines.look_at_all()) {
         const engine::pool_usage pool = engine->pool();
-        all.push_back({{"model", with.models.list().at(engine.model()).name},
+        all.push_back({{"model", server.models.list().at(engine.model()).name},
                        {"weights_bytes", engine->info().weight_bytes},
                        {"pool_held_bytes", pool.frames_held * pool.frame_bytes}});
     }
@@ -28,26 +28,26 @@ json::array each_model(const services& with) {
 }
 
 /// Blocks.
-std::string report(const services& with) {
-    const engine_lease engine = with.engines.look();
-    const std::uint64_t own = static_cast<std::uint64_t>(with.settings.memory_limit_mb) << 20;
+std::string report(const services& server) {
+    const engine_lease engine = server.engines.look();
+    const std::uint64_t own = static_cast<std::uint64_t>(server.settings.memory_limit_mb) << 20;
     const memory_limit limit = find_memory_limit(own);
     json::object body{{"limit_bytes", limit.bytes},
                       {"limit", limit.name},
                       {"process_bytes", own_memory()},
                       {"model", nullptr}};
     if (!engine) return protocol::to_text(body);
-    const registered_model& model = with.models.list().at(engine.model());
+    const registered_model& model = server.models.list().at(engine.model());
     const engine::pool_usage pool = engine->pool();
     body["model"] = model.name;
     body["weights_bytes"] = engine->info().weight_bytes;
     body["pool_bytes"] = engine->info().pool_bytes;
     body["pool_held_bytes"] = pool.frames_held * pool.frame_bytes;
-    if (with.engines.size() > 1) body["models"] = each_model(with);
+    if (server.engines.size() > 1) body["models"] = each_model(server);
     if (model.path.empty()) return protocol::to_text(body);
-    auto needs = needs_of(model.path, with.models.settings_of(engine.model()));
-    const auto beside = with.engines.models_beside(with.engines.usual_index());
-    for (const planned_model& each : with.models.planned(beside)) {
+    auto needs = needs_of(model.path, server.models.settings_of(engine.model()));
+    const auto others = server.engines.models_beside(server.engines.usual_index());
+    for (const planned_model& each : server.models.planned(others)) {
         const auto more = needs_of(each.path, each.settings);
         if (needs && more) needs = together(*needs, *more);
     }
@@ -62,10 +62,10 @@ std::string report(const services& with) {
 
 }  // namespace
 
-net::awaitable<std::optional<response>> get_memory(const services& with, const request&,
+net::awaitable<std::optional<response>> get_memory(const services& server, const request&,
                                                    client_link&) {
-    auto look = [&] { return report(with); };
-    co_return json_response(co_await run_on(with.workers, look));
+    auto look = [&] { return report(server); };
+    co_return json_response(co_await run_on(server.workers, look));
 }
 
 }  // namespace semantic::server

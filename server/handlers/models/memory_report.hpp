@@ -13,7 +13,7 @@
 
 namespace semantic::server {
 
-boost::asio::awaitable<std::optional<response>> get_memory(const services& with,
+boost::asio::awaitable<std::optional<response>> get_memory(const services& server,
                                                            const request& incoming,
                                                            client_link& client);
 

@@ -31,17 +31,17 @@ constexpr std::chrono::milliseconds look_every{20};
 constexpr double steps_told = 20.0;
 
 /// Without how far a load is, for a state that lies behind.
-admin::swap_step step_of(const services& with, const slot_state& state) {
+admin::swap_step step_of(const services& server, const slot_state& state) {
     admin::swap_step step;
     step.phase = to_string(state.phase);
-    step.model = model_name(with, state.model);
-    step.target = model_name(with, state.target);
+    step.model = model_name(server, state.model);
+    step.target = model_name(server, state.target);
     step.why = protocol::without_directories(state.why);
     return step;
 }
 
-admin::swap_step step_now(const services& with, const engine_slot& slot, const slot_state& now) {
-    admin::swap_step step = step_of(with, now);
+admin::swap_step step_now(const services& server, const engine_slot& slot, const slot_state& now) {
+    admin::swap_step step = step_of(server, now);
     if (now.phase != slot_phase::loading) return step;
     const engine::load_progress progress = slot.progress();
     step.stage = progress.stage;
@@ -50,25 +50,25 @@ admin::swap_step step_now(const services& with, const engine_slot& slot, const s
 }
 
 /// Why the exchange has not led to `wanted`, in whole sentences.
-protocol::failure not_swapped(const services& with, const slot_state& now, std::size_t wanted) {
-    std::string what = model_name(with, wanted) + " is not loaded: ";
-    what += now.why.empty() ? "the model was changed again meanwhile"
-                            : protocol::without_directories(now.why);
+protocol::failure not_swapped(const services& server, const slot_state& now, std::size_t wanted) {
+    std::string message = model_name(server, wanted) + " is not loaded: ";
+    message += now.why.empty() ? "the model was changed again meanwhile"
+                               : protocol::without_directories(now.why);
     if (now.phase == slot_phase::ready)
-        what += ". " + model_name(with, now.model) + " runs";
+        message += ". " + model_name(server, now.model) + " runs";
     else
-        what += ". No model runs; POST /admin/models/swap loads one";
-    return fail(errc::internal, std::move(what));
+        message += ". No model runs; POST /admin/models/swap loads one";
+    return fail(errc::internal, std::move(message));
 }
 
 /// Follows an exchange to its end.
 class swap_watch {
   public:
     /// `change`: the number that the slot gave it.
-    swap_watch(const services& with, std::size_t slot, std::uint64_t change,
+    swap_watch(const services& server, std::size_t slot, std::uint64_t change,
                const request& incoming, client_link& client)
-        : with_(with),
-          slot_(with.engines.at(slot)),
+        : server_(server),
+          slot_(server.engines.at(slot)),
           change_(change),
           incoming_(incoming),
           client_(client),
@@ -78,9 +78,9 @@ class swap_watch {
         const slot_state now = co_await settled(streams);
         if (client_.is_gone()) co_return std::nullopt;
         const bool is_swapped = now.phase == slot_phase::ready && now.model == wanted;
-        const std::string name = model_name(with_, wanted);
+        const std::string name = model_name(server_, wanted);
         if (!streams && is_swapped) co_return json_response(admin::swapped_body(before, name));
-        protocol::failure fault = not_swapped(with_, now, wanted);
+        protocol::failure fault = not_swapped(server_, now, wanted);
         if (!is_settled(now.phase))
             fault = fail(errc::shutting_down, "the server is shutting down");
         if (!streams) co_return error_response(incoming_, fault);
@@ -114,7 +114,7 @@ class swap_watch {
             const slot_state now = outcome ? *outcome : slot_.state();
             const bool is_told =
                 !streams || slot_.change() != change_ || told_states_ == slot_.path().size();
-            const bool is_over = (is_settled(now.phase) && is_told) || with_.stopping.load();
+            const bool is_over = (is_settled(now.phase) && is_told) || server_.stopping.load();
             if (is_over || client_.is_gone()) co_return now;
             timer.expires_after(look_every);
             [[maybe_unused]] auto [error] = co_await timer.async_wait(use_tuple);
@@ -128,8 +128,8 @@ class swap_watch {
         // Another change may have begun meanwhile: its path is another one.
         if (told_states_ > path.size()) told_states_ = 0;
         for (; told_states_ < path.size() && !client_.is_gone(); ++told_states_)
-            co_await tell(admin::step_event(step_of(with_, path[told_states_])));
-        co_await tell(admin::step_event(step_now(with_, slot_, path.back())));
+            co_await tell(admin::step_event(step_of(server_, path[told_states_])));
+        co_await tell(admin::step_event(step_now(server_, slot_, path.back())));
     }
     net::awaitable<void> tell(std::string event) {
         const bool is_silent = clock::now() - written_ >= client_.ping_every();
@@ -142,7 +142,7 @@ class swap_watch {
         co_await writer_.write(event);
     }
 
-    const services& with_;
+    const services& server_;
     const engine_slot& slot_;
     const std::uint64_t change_;
     const request& incoming_;
@@ -155,32 +155,32 @@ class swap_watch {
 
 }  // namespace
 
-response get_current_model(const services& with, const request& incoming) {
-    const engine_lease engine = with.engines.look();
-    if (with.engines.state().phase == slot_phase::empty)
+response get_current_model(const services& server, const request& incoming) {
+    const engine_lease engine = server.engines.look();
+    if (server.engines.state().phase == slot_phase::empty)
         return json_response(admin::no_current_body());
     if (!engine)
-        if (auto refused = refuse_without_engine(with, incoming)) return std::move(*refused);
+        if (auto refused = refuse_without_engine(server, incoming)) return std::move(*refused);
     if (!engine) return error_response(incoming, fail(errc::overloaded, "try again"));
     const engine::model_info& info = engine->info();
     return json_response(admin::current_body(
         {info.id, info.layers, info.kv_heads, info.head_dim, info.block_tokens}));
 }
 
-response get_available_models(const services& with, const request&) {
-    return json_response(admin::available_body(loadable_models(with)));
+response get_available_models(const services& server, const request&) {
+    return json_response(admin::available_body(loadable_models(server)));
 }
 
 namespace {
 
 /// What is certain to fail does so before anybody is disturbed. Returns: why.
-net::awaitable<std::optional<protocol::failure>> fault_of(const services& with, std::size_t model,
+net::awaitable<std::optional<protocol::failure>> fault_of(const services& server, std::size_t model,
                                                           std::size_t slot) {
-    auto look = [&] { return fault_in_slot(with, model, slot); };
-    const std::string fault = co_await run_on(with.workers, look);
+    auto look = [&] { return fault_in_slot(server, model, slot); };
+    const std::string fault = co_await run_on(server.workers, look);
     if (fault.empty()) co_return std::nullopt;
-    with.models.has_failed(model, fault);
-    co_return fail(errc::conflict, model_name(with, model) + " cannot be loaded: " +
+    server.models.has_failed(model, fault);
+    co_return fail(errc::conflict, model_name(server, model) + " cannot be loaded: " +
                                        protocol::without_directories(fault));
 }
 
@@ -190,24 +190,24 @@ std::chrono::milliseconds drain_of(const admin::swap_request& wanted) {
 }
 
 /// Where the model is, ready to answer.
-std::optional<std::size_t> slot_with(const services& with, std::size_t model) {
-    const auto slot = with.engines.find(model);
-    if (!slot || with.engines.at(*slot).state().phase != slot_phase::ready) return std::nullopt;
+std::optional<std::size_t> slot_with(const services& server, std::size_t model) {
+    const auto slot = server.engines.find(model);
+    if (!slot || server.engines.at(*slot).state().phase != slot_phase::ready) return std::nullopt;
     return slot;
 }
 
 /// Where a model can be loaded beside those that are.
-std::optional<std::size_t> free_slot(const services& with) {
-    for (std::size_t i = 0; i < with.engines.size(); ++i) {
-        const slot_phase phase = with.engines.at(i).state().phase;
+std::optional<std::size_t> free_slot(const services& server) {
+    for (std::size_t i = 0; i < server.engines.size(); ++i) {
+        const slot_phase phase = server.engines.at(i).state().phase;
         if (phase == slot_phase::empty || phase == slot_phase::failed) return i;
     }
     return std::nullopt;
 }
 
 /// Why no model can be loaded beside those that are.
-protocol::failure none_free(const services& with, const std::string& loaded) {
-    const std::size_t most = with.engines.size();
+protocol::failure none_free(const services& server, const std::string& loaded) {
+    const std::size_t most = server.engines.size();
     if (most == 1)
         return fail(errc::conflict,
                     loaded +
@@ -221,71 +221,71 @@ protocol::failure none_free(const services& with, const std::string& loaded) {
 }
 
 /// Changes to a model that the request names: to load one is to swap, where none is.
-net::awaitable<reply> change_model(const services& with, const request& incoming,
+net::awaitable<reply> change_model(const services& server, const request& incoming,
                                    client_link& client, bool may_replace) {
     auto parse = [&] { return admin::parse_swap(incoming.body); };
-    auto wanted = co_await parse_body(with, incoming, parse);
+    auto wanted = co_await parse_body(server, incoming, parse);
     if (!wanted) co_return error_response(incoming, wanted.error());
-    if (auto refused = refuse_before_start(with, incoming)) co_return refused;
-    std::size_t slot = with.engines.usual_index();
-    const std::string usual = model_name(with, with.engines.at(slot).state().model);
-    const auto model = with.models.list().find(wanted->model);
+    if (auto refused = refuse_before_start(server, incoming)) co_return refused;
+    std::size_t slot = server.engines.usual_index();
+    const std::string usual = model_name(server, server.engines.at(slot).state().model);
+    const auto model = server.models.list().find(wanted->model);
     if (!model)
         co_return error_response(
-            incoming, protocol::no_such_model(wanted->model, usual, with.models.list().names()));
-    const std::string name = model_name(with, model);
-    if (slot_with(with, *model)) co_return json_response(admin::swapped_body(name, name));
+            incoming, protocol::no_such_model(wanted->model, usual, server.models.list().names()));
+    const std::string name = model_name(server, model);
+    if (slot_with(server, *model)) co_return json_response(admin::swapped_body(name, name));
     if (!may_replace) {
-        const auto free = free_slot(with);
-        if (!free) co_return error_response(incoming, none_free(with, usual));
+        const auto free = free_slot(server);
+        if (!free) co_return error_response(incoming, none_free(server, usual));
         slot = *free;
     }
-    const std::string before = model_name(with, with.engines.at(slot).state().model);
-    auto fault = co_await fault_of(with, *model, slot);
+    const std::string before = model_name(server, server.engines.at(slot).state().model);
+    auto fault = co_await fault_of(server, *model, slot);
     if (fault) co_return error_response(incoming, *fault);
-    const auto change = with.switcher.ask(slot, model, drain_of(*wanted));
+    const auto change = server.switcher.ask(slot, model, drain_of(*wanted));
     if (!change) co_return error_response(incoming, change.error());
-    log_event(log_level::warning, incoming.who(), "changing the model to " + name);
-    swap_watch watch(with, slot, *change, incoming, client);
+    log_event(log_level::warning, incoming.id_for_log(), "changing the model to " + name);
+    swap_watch watch(server, slot, *change, incoming, client);
     co_return co_await watch.run(before, *model, wanted->stream);
 }
 
 }  // namespace
 
-net::awaitable<reply> post_swap_model(const services& with, const request& incoming,
+net::awaitable<reply> post_swap_model(const services& server, const request& incoming,
                                       client_link& client) {
-    co_return co_await change_model(with, incoming, client, true);
+    co_return co_await change_model(server, incoming, client, true);
 }
 
-net::awaitable<reply> post_load_model(const services& with, const request& incoming,
+net::awaitable<reply> post_load_model(const services& server, const request& incoming,
                                       client_link& client) {
-    co_return co_await change_model(with, incoming, client, false);
+    co_return co_await change_model(server, incoming, client, false);
 }
 
-net::awaitable<reply> post_unload_model(const services& with, const request& incoming,
+net::awaitable<reply> post_unload_model(const services& server, const request& incoming,
                                         client_link& client) {
     auto parse = [&] { return admin::parse_unload(incoming.body); };
-    auto wanted = co_await parse_body(with, incoming, parse);
+    auto wanted = co_await parse_body(server, incoming, parse);
     if (!wanted) co_return error_response(incoming, wanted.error());
-    if (auto refused = refuse_before_start(with, incoming)) co_return refused;
-    std::size_t slot = with.engines.usual_index();
-    const std::string usual = model_name(with, with.engines.at(slot).state().model);
-    const auto model = with.models.list().find(wanted->model);
+    if (auto refused = refuse_before_start(server, incoming)) co_return refused;
+    std::size_t slot = server.engines.usual_index();
+    const std::string usual = model_name(server, server.engines.at(slot).state().model);
+    const auto model = server.models.list().find(wanted->model);
     if (!wanted->model.empty() && !model)
         co_return error_response(
-            incoming, protocol::no_such_model(wanted->model, usual, with.models.list().names()));
-    const auto there = model ? slot_with(with, *model) : slot;
+            incoming, protocol::no_such_model(wanted->model, usual, server.models.list().names()));
+    const auto there = model ? slot_with(server, *model) : slot;
     if (!there) {
         const std::string runs = usual.empty() ? "none is" : usual + " is";
         co_return error_response(
-            incoming, fail(errc::conflict, model_name(with, model) + " is not loaded; " + runs));
+            incoming, fail(errc::conflict, model_name(server, model) + " is not loaded; " + runs));
     }
     slot = *there;
-    const std::string before = model_name(with, with.engines.at(slot).state().model);
-    const auto change = with.switcher.ask(slot, std::nullopt, drain_of(*wanted));
+    const std::string before = model_name(server, server.engines.at(slot).state().model);
+    const auto change = server.switcher.ask(slot, std::nullopt, drain_of(*wanted));
     if (!change) co_return error_response(incoming, change.error());
     log_event(log_level::warning, incoming.id, "unloading the model");
-    swap_watch watch(with, slot, *change, incoming, client);
+    swap_watch watch(server, slot, *change, incoming, client);
     co_return co_await watch.run_to_none(before);
 }
 

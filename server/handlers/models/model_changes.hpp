@@ -14,21 +14,21 @@
 namespace semantic::server {
 
 /// The usual model.
-response get_current_model(const services& with, const request& incoming);
-response get_available_models(const services& with, const request& incoming);
+response get_current_model(const services& server, const request& incoming);
+response get_available_models(const services& server, const request& incoming);
 /// Exchanges the usual model, and replies when that is over: success, or what broke and what runs
 /// now. With "stream": true the phases come as events meanwhile. A client that leaves changes
 /// nothing.
-boost::asio::awaitable<std::optional<response>> post_swap_model(const services& with,
+boost::asio::awaitable<std::optional<response>> post_swap_model(const services& server,
                                                                 const request& incoming,
                                                                 client_link& client);
 /// Loads a model where none is, or beside others as far as max-loaded allows.
-boost::asio::awaitable<std::optional<response>> post_load_model(const services& with,
+boost::asio::awaitable<std::optional<response>> post_load_model(const services& server,
                                                                 const request& incoming,
                                                                 client_link& client);
 /// Saves the agents of the model that is named, else of the usual one, and takes it out of memory;
 /// replies when that is over.
-boost::asio::awaitable<std::optional<response>> post_unload_model(const services& with,
+boost::asio::awaitable<std::optional<response>> post_unload_model(const services& server,
                                                                   const request& incoming,
                                                                   client_link& client);
 

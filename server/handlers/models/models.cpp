@@ -22,11 +22,11 @@ struct model_state {
     std::string why;
 };
 
-model_state state_of(const services& with, std::size_t model) {
-    std::string why = with.models.list().at(model).fault;
-    if (why.empty()) why = with.models.failure(model);
-    if (const auto slot = with.engines.find(model)) {
-        const slot_state now = with.engines.at(*slot).state();
+model_state state_of(const services& server, std::size_t model) {
+    std::string why = server.models.list().at(model).fault;
+    if (why.empty()) why = server.models.failure(model);
+    if (const auto slot = server.engines.find(model)) {
+        const slot_state now = server.engines.at(*slot).state();
         if (now.model == model) return {has_engine(now.phase) ? "loaded" : "loading", {}};
         if (now.target == model) return {"loading", {}};
     }
@@ -35,11 +35,11 @@ model_state state_of(const services& with, std::size_t model) {
 }
 
 /// Blocks: of models that were never loaded the files are read.
-described_model describe(const services& with, std::size_t model, std::uint64_t pool_bytes) {
-    const registered_model& entry = with.models.list().at(model);
-    const model_facts facts = with.models.facts(model, pool_bytes);
+described_model describe(const services& server, std::size_t model, std::uint64_t pool_bytes) {
+    const registered_model& entry = server.models.list().at(model);
+    const model_facts facts = server.models.facts(model, pool_bytes);
     const engine::model_info& info = facts.info;
-    model_state state = state_of(with, model);
+    model_state state = state_of(server, model);
     if (state.name == "available" && !facts.fault.empty()) state = {"failed", facts.fault};
     protocol::model_card card{entry.name, entry.name, info.created_unix, info.context_tokens_max};
     card.max_tokens = protocol::request_limits().max_tokens_max;
@@ -63,9 +63,9 @@ described_model describe(const services& with, std::size_t model, std::uint64_t 
 }
 
 /// Blocks.
-std::vector<protocol::model_card> cards(const services& with) {
+std::vector<protocol::model_card> cards(const services& server) {
     std::vector<protocol::model_card> all;
-    for (described_model& each : describe_models(with)) all.push_back(std::move(each.card));
+    for (described_model& each : describe_models(server)) all.push_back(std::move(each.card));
     return all;
 }
 
@@ -75,59 +75,59 @@ response reply_with(const request& to, protocol::result<std::string> body) {
 
 }  // namespace
 
-std::vector<described_model> describe_models(const services& with) {
-    const slot_state now = with.engines.state();
-    std::vector<std::size_t> order = with.engines.models_beside();
+std::vector<described_model> describe_models(const services& server) {
+    const slot_state now = server.engines.state();
+    std::vector<std::size_t> order = server.engines.models_beside();
     // The usual one first.
     std::stable_partition(order.begin(), order.end(),
                           [&](std::size_t model) { return now.model == model; });
-    const engine_lease engine = with.engines.look();
+    const engine_lease engine = server.engines.look();
     const std::uint64_t pool_bytes = engine ? engine->info().pool_bytes : 0;
-    for (std::size_t i = 0; i < with.models.list().size(); ++i)
+    for (std::size_t i = 0; i < server.models.list().size(); ++i)
         if (std::find(order.begin(), order.end(), i) == order.end()) order.push_back(i);
     std::vector<described_model> all;
-    for (const std::size_t each : order) all.push_back(describe(with, each, pool_bytes));
+    for (const std::size_t each : order) all.push_back(describe(server, each, pool_bytes));
     return all;
 }
 
 // Clients that wait for a server ask for its models, so that this is no answer before the first one
 // is there.
-std::optional<response> refuse_before_start(const services& with, const request& incoming) {
-    const slot_state now = with.engines.state();
+std::optional<response> refuse_before_start(const services& server, const request& incoming) {
+    const slot_state now = server.engines.state();
     const bool is_starting = now.is_start || now.phase == slot_phase::idle;
-    if (is_starting || with.stopping.load()) return refuse_without_engine(with, incoming);
+    if (is_starting || server.stopping.load()) return refuse_without_engine(server, incoming);
     return std::nullopt;
 }
 
-net::awaitable<reply> get_models(const services& with, const request& incoming, client_link&) {
-    if (auto refused = refuse_before_start(with, incoming)) co_return refused;
+net::awaitable<reply> get_models(const services& server, const request& incoming, client_link&) {
+    if (auto refused = refuse_before_start(server, incoming)) co_return refused;
     protocol::models_query query{incoming.query("limit"), incoming.query("after_id"),
                                  incoming.query("before_id")};
     protocol::model_entry entry;
     if (incoming.query("client_version")) entry = protocol::responses::catalog_entry;
-    auto read = [&] { return cards(with); };
-    const auto all = co_await run_on(choose_workers(with, incoming), read);
+    auto read = [&] { return cards(server); };
+    const auto all = co_await run_on(choose_workers(server, incoming), read);
     co_return reply_with(incoming, protocol::models_body(all, query, entry));
 }
 
-net::awaitable<reply> get_model(const services& with, const request& incoming, client_link&) {
-    if (auto refused = refuse_before_start(with, incoming)) co_return refused;
-    auto read = [&] { return cards(with); };
-    const auto all = co_await run_on(choose_workers(with, incoming), read);
+net::awaitable<reply> get_model(const services& server, const request& incoming, client_link&) {
+    if (auto refused = refuse_before_start(server, incoming)) co_return refused;
+    auto read = [&] { return cards(server); };
+    const auto all = co_await run_on(choose_workers(server, incoming), read);
     co_return reply_with(incoming, protocol::model_body(all, incoming.parameter));
 }
 
-std::string model_name(const services& with, std::optional<std::size_t> model) {
-    return model ? with.models.list().at(*model).name : std::string();
+std::string model_name(const services& server, std::optional<std::size_t> model) {
+    return model ? server.models.list().at(*model).name : std::string();
 }
 
-std::string fault_in_slot(const services& with, std::size_t model, std::size_t slot) {
-    return fault_of_model(with.models, with.engines, model, slot);
+std::string fault_in_slot(const services& server, std::size_t model, std::size_t slot) {
+    return fault_of_model(server.models, server.engines, model, slot);
 }
 
-std::vector<std::string> loadable_models(const services& with) {
+std::vector<std::string> loadable_models(const services& server) {
     std::vector<std::string> names;
-    for (const registered_model& each : with.models.list().models())
+    for (const registered_model& each : server.models.list().models())
         if (each.fault.empty()) names.push_back(each.name);
     return names;
 }

@@ -17,11 +17,11 @@
 
 namespace semantic::server {
 
-boost::asio::awaitable<std::optional<response>> get_models(const services& with,
+boost::asio::awaitable<std::optional<response>> get_models(const services& server,
                                                            const request& incoming,
                                                            client_link& client);
 /// By name or alias.
-boost::asio::awaitable<std::optional<response>> get_model(const services& with,
+boost::asio::awaitable<std::optional<response>> get_model(const services& server,
                                                           const request& incoming,
                                                           client_link& client);
 
@@ -32,16 +32,16 @@ struct described_model {
 };
 /// Blocks: of models that were never loaded the files are read. What runs comes first, so that
 /// clients that take the first model take one that answers.
-std::vector<described_model> describe_models(const services& with);
+std::vector<described_model> describe_models(const services& server);
 
 /// A refusal while the server's first model loads, and when it stops.
-std::optional<response> refuse_before_start(const services& with, const request& incoming);
+std::optional<response> refuse_before_start(const services& server, const request& incoming);
 /// Returns: its name; empty for none.
-std::string model_name(const services& with, std::optional<std::size_t> model);
+std::string model_name(const services& server, std::optional<std::size_t> model);
 /// Blocks. Why the model certainly cannot be loaded in that slot, beside those in the others;
 /// empty: it may.
-std::string fault_in_slot(const services& with, std::size_t model, std::size_t slot);
+std::string fault_in_slot(const services& server, std::size_t model, std::size_t slot);
 /// Names of the models that are not known to be missing.
-std::vector<std::string> loadable_models(const services& with);
+std::vector<std::string> loadable_models(const services& server);
 
 }  // namespace semantic::server

@@ -23,31 +23,31 @@ constexpr const char* conversation_head = "conversation:";
 /// Looks up what a request refers to.
 class lookup {
   public:
-    lookup(const services& with, const storage::tenant_id& tenant, const own_lookup& own,
+    lookup(const services& server, const storage::tenant_id& tenant, const own_lookup& own,
            storage::work_budget& budget)
-        : with_(with), tenant_(tenant), own_(own), budget_(budget), finder_(&budget) {}
+        : server_(server), tenant_(tenant), own_(own), budget_(budget), finder_(&budget) {}
 
     protocol::result<void> before(const std::string& id, const responses::item_reader& read) const {
         if (own_)
             if (const auto chain = own_(id)) return hand_over(*chain, read);
-        auto chain = with_.responses.stored.chain(tenant_, id);
+        auto chain = server_.responses.stored.chain(tenant_, id);
         if (!chain) return chain.error();
         if (auto ended = responses::check_has_ended(*chain->back()); !ended) return ended.error();
         return hand_over(*chain, read);
     }
     protocol::result<void> conversation(const std::string& id,
                                         const responses::item_reader& read) const {
-        auto kept = with_.responses.conversations.find(tenant_, id);
+        auto kept = server_.responses.conversations.find(tenant_, id);
         if (!kept) return responses::conversation_not_found(id);
         return responses::read_items(*kept, read, &budget_);
     }
     const json::value* item(const std::string& id) {
-        const auto kept = with_.responses.stored.find_item(tenant_, id);
+        const auto kept = server_.responses.stored.find_item(tenant_, id);
         return kept ? finder_.find(*kept, id) : nullptr;
     }
 
     std::optional<json::object> response(const std::string& id) const {
-        const auto kept = with_.responses.stored.find(tenant_, id);
+        const auto kept = server_.responses.stored.find(tenant_, id);
         if (!kept) return std::nullopt;
         budget_.charge_bytes(kept->body.size());
         auto body = protocol::parse_json(kept->body, protocol::json_limits{});
@@ -63,7 +63,7 @@ class lookup {
         return {};
     }
 
-    const services& with_;
+    const services& server_;
     const storage::tenant_id tenant_;
     const own_lookup& own_;
     storage::work_budget& budget_;
@@ -71,7 +71,7 @@ class lookup {
 };
 
 /// The conversation with these items more. Not found: it was deleted in the meantime.
-storage::result<void> extend(const services& with, const request& incoming,
+storage::result<void> extend(const services& server, const request& incoming,
                              const kept_question& question, const json::object& response) {
     const auto add = [&](const responses::kept_response& now) {
         responses::kept_response made = now;
@@ -80,17 +80,17 @@ storage::result<void> extend(const services& with, const request& incoming,
             responses::joined_items(std::move(made.input), responses::said_items_text(response));
         return protocol::result<responses::kept_response>(std::move(made));
     };
-    const auto changed = change_conversation(with.responses.conversations, *incoming.engine,
+    const auto changed = change_conversation(server.responses.conversations, *incoming.engine,
                                              tenant_of(incoming), question.conversation, add);
     if (changed || changed.error().code == protocol::errc::not_found) return {};
-    return storage::failure{storage::errc::io, changed.error().what};
+    return storage::failure{storage::errc::io, changed.error().message};
 }
 
 }  // namespace
 
-responses::response_limits response_limits_of(const services& with) {
+responses::response_limits response_limits_of(const services& server) {
     responses::response_limits limits;
-    limits.json.bytes_max = with.limits.body_bytes_max;
+    limits.json.bytes_max = server.limits.body_bytes_max;
     return limits;
 }
 
@@ -100,12 +100,12 @@ std::int64_t seconds_now() {
         .count();
 }
 
-net::awaitable<protocol::result<responses::response_request>> parse_asked(const services& with,
+net::awaitable<protocol::result<responses::response_request>> parse_asked(const services& server,
                                                                           const request& incoming,
                                                                           const own_lookup& own) {
     const auto budget = std::make_shared<storage::work_budget>(
-        storage::work_budget::limits{.deadline = answer_deadline(with)});
-    lookup known(with, tenant_of(incoming), own, *budget);
+        storage::work_budget::limits{.deadline = answer_deadline(server)});
+    lookup known(server, tenant_of(incoming), own, *budget);
     protocol::id_maker ids(random_bits);
     responses::kept_sources kept;
     kept.before = [&](const std::string& id, const responses::item_reader& read) {
@@ -118,7 +118,7 @@ net::awaitable<protocol::result<responses::response_request>> parse_asked(const 
     kept.response_of = [&](const std::string& id) { return known.response(id); };
     kept.budget = budget.get();
     kept.ids = &ids;
-    responses::response_limits limits = response_limits_of(with);
+    responses::response_limits limits = response_limits_of(server);
     limits.bytes_per_token_max = incoming.engine->info().bytes_per_token_max;
     limits.context_tokens_max = incoming.engine->info().context_tokens_max;
     auto read = [&] { return responses::parse_response(incoming.body, limits, kept); };
@@ -135,16 +135,16 @@ net::awaitable<protocol::result<responses::response_request>> parse_asked(const 
         return parsed;
     };
     if (!is_long) co_return finish(read());
-    auto parsed =
-        co_await run_on(choose_workers(with, incoming, job_length::long_job), read, incoming.gone);
+    auto parsed = co_await run_on(choose_workers(server, incoming, job_length::long_job), read,
+                                  incoming.gone);
     co_return finish(std::move(parsed));
 }
 
-net::awaitable<protocol::result<std::shared_ptr<const void>>> take_reply_share(const services& with,
-                                                                               std::size_t bytes) {
-    auto share = std::make_shared<body_room::share>(with.replies);
+net::awaitable<protocol::result<std::shared_ptr<const void>>> take_reply_share(
+    const services& server, std::size_t bytes) {
+    auto share = std::make_shared<body_room::share>(server.replies);
     // One that takes nothing is closed after the time of a write: who waits is still there then.
-    const auto patience = 2 * with.limits.write;
+    const auto patience = 2 * server.limits.write;
     // The body, and the bytes that are sent.
     const bool has_room =
         co_await share->grow_to(2 * bytes, std::chrono::steady_clock::now() + patience);
@@ -175,7 +175,7 @@ responses::reply_options reply_options_of(responses::response_request& parsed, s
     return options;
 }
 
-storage::result<void> keep_as_it_stands(const services& with, const request& incoming,
+storage::result<void> keep_as_it_stands(const services& server, const request& incoming,
                                         const kept_question& question, const json::object& response,
                                         const std::function<bool()>& is_dropped) {
     if (question.is_kept) {
@@ -185,22 +185,22 @@ storage::result<void> keep_as_it_stands(const services& with, const request& inc
         made.created_unix = response.at("created_at").as_int64();
         made.input = question.input;
         made.body = protocol::to_text(response);
-        auto kept = keep_response(with.responses.stored, *incoming.engine, tenant_of(incoming),
+        auto kept = keep_response(server.responses.stored, *incoming.engine, tenant_of(incoming),
                                   std::move(made), is_dropped);
         if (!kept) return kept;
     }
     const json::value& status = response.at("status");
     const bool has_said = status == "completed" || status == "incomplete";
     if (question.conversation.empty() || !has_said) return {};
-    return extend(with, incoming, question, response);
+    return extend(server, incoming, question, response);
 }
 
-protocol::result<std::optional<turns_in_flight::turn>> hold_conversation(const services& with,
+protocol::result<std::optional<turns_in_flight::turn>> hold_conversation(const services& server,
                                                                          const request& incoming,
                                                                          const std::string& id) {
     std::optional<turns_in_flight::turn> held;
     if (id.empty()) return held;
-    auto turn = with.turns.begin(tenant_of(incoming), conversation_head + id);
+    auto turn = server.turns.begin(tenant_of(incoming), conversation_head + id);
     if (!turn) {
         protocol::failure f =
             protocol::fail(protocol::errc::conflict, "Conversation " + protocol::quoted(id) +

@@ -23,7 +23,7 @@
 
 namespace semantic::server {
 
-protocol::responses::response_limits response_limits_of(const services& with);
+protocol::responses::response_limits response_limits_of(const services& server);
 std::int64_t seconds_now();
 
 /// The body, with the conversation that it continues; of the body itself nothing is left behind it.
@@ -32,29 +32,30 @@ std::int64_t seconds_now();
 using own_lookup =
     std::function<std::optional<std::vector<kept_responses::kept>>(const std::string& id)>;
 net::awaitable<protocol::result<protocol::responses::response_request>> parse_asked(
-    const services& with, const request& incoming, const own_lookup& own = {});
+    const services& server, const request& incoming, const own_lookup& own = {});
 
 /// Runs `read`, which reads texts of JSON of so many bytes: here where they are short, else where
 /// it keeps nobody waiting but those who read such texts too.
 template <class Read>
-net::awaitable<std::invoke_result_t<Read&>> read_kept(const services& with, const request& incoming,
-                                                      std::size_t bytes, Read read) {
+net::awaitable<std::invoke_result_t<Read&>> read_kept(const services& server,
+                                                      const request& incoming, std::size_t bytes,
+                                                      Read read) {
     if (bytes <= parse_here_bytes_max) co_return read();
-    co_return co_await run_on(choose_workers(with, incoming, job_length::large_job), read);
+    co_return co_await run_on(choose_workers(server, incoming, job_length::large_job), read);
 }
 
 /// What a reply of so many bytes holds until it is sent. Errors: overloaded, when clients that read
 /// slowly have all that there is.
-net::awaitable<protocol::result<std::shared_ptr<const void>>> take_reply_share(const services& with,
-                                                                               std::size_t bytes);
+net::awaitable<protocol::result<std::shared_ptr<const void>>> take_reply_share(
+    const services& server, std::size_t bytes);
 /// Replies with what `read` makes of texts of so many bytes that are kept.
 template <class Read>
-net::awaitable<std::optional<response>> reply_with_kept(const services& with,
+net::awaitable<std::optional<response>> reply_with_kept(const services& server,
                                                         const request& incoming, std::size_t bytes,
                                                         Read read) {
-    auto share = co_await take_reply_share(with, bytes);
+    auto share = co_await take_reply_share(server, bytes);
     if (!share) co_return error_response(incoming, share.error());
-    protocol::result<std::string> body = co_await read_kept(with, incoming, bytes, read);
+    protocol::result<std::string> body = co_await read_kept(server, incoming, bytes, read);
     if (!body) co_return error_response(incoming, body.error());
     response reply = json_response(std::move(*body));
     reply.share = std::move(*share);
@@ -80,7 +81,7 @@ struct kept_question {
 
 /// Keeps the response as it stands, under its id, as its request wanted, and adds what was asked
 /// and said to the conversation. `is_dropped`: see keep_response(). Blocks.
-storage::result<void> keep_as_it_stands(const services& with, const request& incoming,
+storage::result<void> keep_as_it_stands(const services& server, const request& incoming,
                                         const kept_question& question,
                                         const boost::json::object& response,
                                         const std::function<bool()>& is_dropped = {});
@@ -90,32 +91,33 @@ storage::result<void> keep_as_it_stands(const services& with, const request& inc
 template <class Reply>
 class response_keeping final : public before_end {
   public:
-    response_keeping(const services& with, const request& incoming, Reply& made,
+    response_keeping(const services& server, const request& incoming, Reply& made,
                      const kept_question& question)
-        : with_(with), incoming_(incoming), made_(made), question_(question) {}
+        : server_(server), incoming_(incoming), made_(made), question_(question) {}
 
     net::awaitable<void> run(std::string& last) override {
         const auto* status = made_.response().if_contains("status");
         if (status == nullptr || *status == "failed") co_return;
         auto keep = [this] {
-            return keep_as_it_stands(with_, incoming_, question_, made_.response());
+            return keep_as_it_stands(server_, incoming_, question_, made_.response());
         };
         const storage::result<void> kept =
-            co_await run_on(choose_workers(with_, incoming_, job_length::long_job), keep);
+            co_await run_on(choose_workers(server_, incoming_, job_length::long_job), keep);
         if (kept) co_return;
-        log_event(log_level::warning, incoming_.who(), "response not kept: " + kept.error().what);
+        log_event(log_level::warning, incoming_.id_for_log(),
+                  "response not kept: " + kept.error().what);
         last = made_.not_kept(std::move(last));
     }
 
   private:
-    const services& with_;
+    const services& server_;
     const request& incoming_;
     Reply& made_;
     const kept_question& question_;
 };
 
 /// The conversation is one response's at a time. Returns: nothing where there is none to hold.
-protocol::result<std::optional<turns_in_flight::turn>> hold_conversation(const services& with,
+protocol::result<std::optional<turns_in_flight::turn>> hold_conversation(const services& server,
                                                                          const request& incoming,
                                                                          const std::string& id);
 

@@ -95,7 +95,7 @@ struct background_job {
     background_job(const services& services_, const request& asked, const client_link& client,
                    net::any_io_executor executor, responses::response_request& parsed,
                    std::string id)
-        : with(services_),
+        : server(services_),
           incoming(asked),
           link(std::make_shared<nobody>(std::move(executor), client.ping_every())),
           question(parsed),
@@ -104,7 +104,7 @@ struct background_job {
         incoming.drop_body = {};
         incoming.gone = nullptr;  // it goes on when its client has left
     }
-    const services& with;
+    const services& server;
     request incoming;
     std::shared_ptr<nobody> link;
     kept_question question;
@@ -116,7 +116,7 @@ struct background_job {
 };
 
 storage::result<void> keep(background_job& job) {
-    return keep_as_it_stands(job.with, job.incoming, job.question, job.stream.response(),
+    return keep_as_it_stands(job.server, job.incoming, job.question, job.stream.response(),
                              [&job] { return job.run->is_dropped(); });
 }
 
@@ -126,7 +126,7 @@ class ending {
     explicit ending(background_job& job) : job_(job), tenant_(tenant_of(job.incoming)) {}
     ~ending() {
         job_.run->end();
-        job_.with.responses.background.ended(tenant_, job_.run->id());
+        job_.server.responses.background.ended(tenant_, job_.run->id());
     }
     ending(const ending&) = delete;
     ending& operator=(const ending&) = delete;
@@ -142,9 +142,9 @@ class job_keeping final : public before_end {
     net::awaitable<void> run(std::string& last) override {
         auto keep_now = [this] { return keep(job_); };
         const storage::result<void> kept = co_await run_on(
-            choose_workers(job_.with, job_.incoming, job_length::long_job), keep_now);
+            choose_workers(job_.server, job_.incoming, job_length::long_job), keep_now);
         if (kept) co_return;
-        log_event(log_level::warning, job_.incoming.who(),
+        log_event(log_level::warning, job_.incoming.id_for_log(),
                   "response not kept: " + kept.error().what);
         last = job_.stream.not_kept(std::move(last));
     }
@@ -154,11 +154,11 @@ class job_keeping final : public before_end {
 };
 
 net::awaitable<void> make(std::shared_ptr<background_job> job) {
-    running_answer counted(job->with.probe);
+    running_answer counted(job->server.probe);
     ending at_last(*job);
     run_sink sink(*job->run, job->stream);
     job_keeping keeping(*job);
-    answer_context asked{job->with, job->incoming, *job->link, &keeping, &sink};
+    answer_context asked{job->server, job->incoming, *job->link, &keeping, &sink};
     co_await stream_answer(asked, std::move(job->wanted), job->stream);
     if (job->stream.ended()) co_return;
     std::string last = job->stream.on_cancelled();
@@ -220,34 +220,34 @@ class reader {
 
 }  // namespace
 
-net::awaitable<reply> answer_in_background(const services& with, const request& incoming,
+net::awaitable<reply> answer_in_background(const services& server, const request& incoming,
                                            client_link& client,
                                            responses::response_request parsed) {
     auto agent = agent_of_headers(incoming);
-    auto conversation = hold_conversation(with, incoming, parsed.conversation);
+    auto conversation = hold_conversation(server, incoming, parsed.conversation);
     if (!conversation) co_return error_response(incoming, conversation.error());
     protocol::id_maker ids(random_bits);
     const std::string id = ids.make("resp_");
     // Its text twice, as it is kept and as it is asked, and what it follows.
     const std::size_t bytes =
         2 * parsed.input.size() + (parsed.budget ? parsed.budget->bytes() : 0);
-    auto run = with.responses.background.begin(tenant_of(incoming), id, bytes);
+    auto run = server.responses.background.begin(tenant_of(incoming), id, bytes);
     if (!run) co_return error_response(incoming, run.error());
 
     auto job =
-        std::make_shared<background_job>(with, incoming, client, client.executor(), parsed, id);
+        std::make_shared<background_job>(server, incoming, client, client.executor(), parsed, id);
     job->run = *run;
     if (*conversation) job->conversation.emplace(std::move(**conversation));
-    job->wanted = parsed.take_generation(std::move(*agent), answer_deadline(with));
+    job->wanted = parsed.take_generation(std::move(*agent), answer_deadline(server));
     job->wanted.agent_may_branch = true;
     run_sink(*job->run, job->stream).show(job->stream.on_queued());
     // What a restart would find of it.
     auto keep_now = [&] { return keep(*job); };
     const storage::result<void> kept =
-        co_await run_on(choose_workers(with, incoming, job_length::long_job), keep_now);
+        co_await run_on(choose_workers(server, incoming, job_length::long_job), keep_now);
     if (!kept) {
         ending at_once(*job);
-        with.responses.background.remove(tenant_of(incoming), id);
+        server.responses.background.remove(tenant_of(incoming), id);
         co_return error_response(incoming, public_fault(incoming, kept.error()));
     }
     auto stop = [weak = std::weak_ptr<nobody>(job->link)] {
@@ -256,7 +256,7 @@ net::awaitable<reply> answer_in_background(const services& with, const request& 
     (*run)->when_stopped(stop);
     job->incoming.engine.when_cut(stop);
     const std::string queued = (*run)->body();
-    with.responses.tasks.spawn(client.executor(), make(job), "a response in the background");
+    server.responses.tasks.spawn(client.executor(), make(job), "a response in the background");
     job.reset();
     if (!parsed.stream) co_return json_response(queued);
     co_return co_await stream_background(incoming, client, *run, -1);

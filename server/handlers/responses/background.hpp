@@ -18,7 +18,7 @@ namespace semantic::server {
 /// Begins it; it goes on when the client has left. Returns: the response, which is queued, or its
 /// stream.
 boost::asio::awaitable<std::optional<response>> answer_in_background(
-    const services& with, const request& incoming, client_link& client,
+    const services& server, const request& incoming, client_link& client,
     protocol::responses::response_request parsed);
 
 /// The events behind the one of this number, until there are no more or the client leaves.

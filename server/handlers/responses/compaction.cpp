@@ -20,7 +20,7 @@ namespace responses = protocol::responses;
 using reply = std::optional<response>;
 
 /// The user's messages of what was said before and of the request itself.
-protocol::result<boost::json::array> users_messages(const services& with, const request& incoming,
+protocol::result<boost::json::array> users_messages(const services& server, const request& incoming,
                                                     const responses::response_request& parsed) {
     boost::json::array messages;
     const responses::item_reader read = [&](const boost::json::value& item) {
@@ -30,9 +30,9 @@ protocol::result<boost::json::array> users_messages(const services& with, const 
     };
     const storage::tenant_id tenant = tenant_of(incoming);
     std::vector<kept_responses::kept> before;
-    if (auto chain = with.responses.stored.chain(tenant, parsed.previous))
+    if (auto chain = server.responses.stored.chain(tenant, parsed.previous))
         before = std::move(*chain);
-    if (auto kept = with.responses.conversations.find(tenant, parsed.conversation))
+    if (auto kept = server.responses.conversations.find(tenant, parsed.conversation))
         before = {std::move(kept)};
     responses::kept_response own;
     own.input = parsed.input;
@@ -66,23 +66,24 @@ net::awaitable<reply> post_input_tokens(const services& parts, const request& in
     co_return json_response(responses::input_tokens_body(*tokens));
 }
 
-net::awaitable<reply> post_compact(const services& with, const request& incoming,
+net::awaitable<reply> post_compact(const services& server, const request& incoming,
                                    client_link& client) {
-    running_answer counted(with.probe);
-    auto parsed = co_await parse_asked(with, incoming);
+    running_answer counted(server.probe);
+    auto parsed = co_await parse_asked(server, incoming);
     if (!parsed) co_return error_response(incoming, parsed.error());
-    if (auto refused = refuse_other_model(with, incoming, parsed->model)) co_return refused;
+    if (auto refused = refuse_other_model(server, incoming, parsed->model)) co_return refused;
 
-    auto gather = [&] { return users_messages(with, incoming, *parsed); };
-    auto messages = co_await run_on(choose_workers(with, incoming, job_length::large_job), gather);
+    auto gather = [&] { return users_messages(server, incoming, *parsed); };
+    auto messages =
+        co_await run_on(choose_workers(server, incoming, job_length::large_job), gather);
     if (!messages) co_return error_response(incoming, messages.error());
     protocol::id_maker ids(random_bits);
     protocol::ask_for_summary(*parsed, protocol::summary_question());
     // No agent's memory: what it shares is read from there, and nothing is written over.
-    auto wanted = parsed->take_generation(std::nullopt, answer_deadline(with));
+    auto wanted = parsed->take_generation(std::nullopt, answer_deadline(server));
     responses::compaction_collector collector(ids.make("resp_"), seconds_now(),
                                               std::move(*messages), ids);
-    answer_context asked{with, incoming, client};
+    answer_context asked{server, incoming, client};
     co_return co_await collect_answer(asked, std::move(wanted), collector);
 }
 

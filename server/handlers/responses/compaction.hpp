@@ -16,7 +16,7 @@ namespace semantic::server {
 boost::asio::awaitable<std::optional<response>> post_input_tokens(const services& parts,
                                                                   const request& incoming,
                                                                   client_link& client);
-boost::asio::awaitable<std::optional<response>> post_compact(const services& with,
+boost::asio::awaitable<std::optional<response>> post_compact(const services& server,
                                                              const request& incoming,
                                                              client_link& client);
 

@@ -25,8 +25,8 @@ std::string conversation_in_path(const request& incoming) {
     return percent_decode(rest.substr(0, rest.find('/')));
 }
 
-kept find(const services& with, const request& incoming, const std::string& id) {
-    return with.responses.conversations.find(tenant_of(incoming), id);
+kept find(const services& server, const request& incoming, const std::string& id) {
+    return server.responses.conversations.find(tenant_of(incoming), id);
 }
 
 response not_found(const request& incoming, const std::string& id) {
@@ -35,93 +35,97 @@ response not_found(const request& incoming, const std::string& id) {
 
 /// Parses the body where it keeps nobody waiting, and lets go of it.
 template <class Parse>
-net::awaitable<std::invoke_result_t<Parse&>> parse(const services& with, const request& incoming,
+net::awaitable<std::invoke_result_t<Parse&>> parse(const services& server, const request& incoming,
                                                    Parse read) {
-    auto parsed = co_await read_kept(with, incoming, incoming.body.size(), read);
+    auto parsed = co_await read_kept(server, incoming, incoming.body.size(), read);
     if (incoming.drop_body) incoming.drop_body();
     co_return parsed;
 }
 
 /// Puts what `make` makes of the conversation in its place. Returns: what `answer` says of it then.
 template <class Answer>
-net::awaitable<reply> change(const services& with, const request& incoming, std::string id,
+net::awaitable<reply> change(const services& server, const request& incoming, std::string id,
                              conversation_change make, Answer answer) {
     auto write = [&]() -> protocol::result<std::string> {
-        const auto changed = change_conversation(with.responses.conversations, *incoming.engine,
+        const auto changed = change_conversation(server.responses.conversations, *incoming.engine,
                                                  tenant_of(incoming), id, make);
         if (!changed) return changed.error();
         return answer(**changed);
     };
-    const auto body = co_await run_on(choose_workers(with, incoming, job_length::long_job), write);
+    const auto body =
+        co_await run_on(choose_workers(server, incoming, job_length::long_job), write);
     if (!body) co_return error_response(incoming, body.error());
     co_return json_response(*body);
 }
 
 }  // namespace
 
-net::awaitable<reply> post_conversations(const services& with, const request& incoming,
+net::awaitable<reply> post_conversations(const services& server, const request& incoming,
                                          client_link&) {
     auto read = [&] {
         // The SDKs send no body where nothing is to be said.
         const bool is_empty = incoming.body.empty();
         return responses::parse_conversation(is_empty ? "{}" : incoming.body,
-                                             response_limits_of(with));
+                                             response_limits_of(server));
     };
-    auto parsed = co_await parse(with, incoming, read);
+    auto parsed = co_await parse(server, incoming, read);
     if (!parsed) co_return error_response(incoming, parsed.error());
     auto write = [&]() -> protocol::result<std::string> {
         protocol::id_maker ids(random_bits);
         auto made = responses::new_conversation(ids.make("conv_"), seconds_now(), *parsed, ids);
         std::string body = responses::conversation_body(made);
-        const auto kept = keep_conversation(with.responses.conversations, *incoming.engine,
+        const auto kept = keep_conversation(server.responses.conversations, *incoming.engine,
                                             tenant_of(incoming), std::move(made));
         if (!kept) return protocol::from_storage(kept.error());
         return body;
     };
-    const auto body = co_await run_on(choose_workers(with, incoming, job_length::long_job), write);
+    const auto body =
+        co_await run_on(choose_workers(server, incoming, job_length::long_job), write);
     if (!body) co_return error_response(incoming, body.error());
     co_return json_response(*body);
 }
 
-net::awaitable<reply> get_conversation(const services& with, const request& incoming,
+net::awaitable<reply> get_conversation(const services& server, const request& incoming,
                                        client_link&) {
-    const kept one = find(with, incoming, incoming.parameter);
+    const kept one = find(server, incoming, incoming.parameter);
     if (!one) co_return not_found(incoming, incoming.parameter);
     auto read = [&] { return responses::conversation_body(*one); };
-    co_return co_await reply_with_kept(with, incoming, one->body.size(), read);
+    co_return co_await reply_with_kept(server, incoming, one->body.size(), read);
 }
 
-net::awaitable<reply> post_conversation(const services& with, const request& incoming,
+net::awaitable<reply> post_conversation(const services& server, const request& incoming,
                                         client_link&) {
-    auto read = [&] { return responses::parse_metadata(incoming.body, response_limits_of(with)); };
-    const auto metadata = co_await parse(with, incoming, read);
+    auto read = [&] {
+        return responses::parse_metadata(incoming.body, response_limits_of(server));
+    };
+    const auto metadata = co_await parse(server, incoming, read);
     if (!metadata) co_return error_response(incoming, metadata.error());
     const auto make = [&](const responses::kept_response& now) {
         return protocol::result<responses::kept_response>(responses::with_metadata(now, *metadata));
     };
-    co_return co_await change(with, incoming, incoming.parameter, make,
+    co_return co_await change(server, incoming, incoming.parameter, make,
                               responses::conversation_body);
 }
 
-net::awaitable<reply> delete_conversation(const services& with, const request& incoming,
+net::awaitable<reply> delete_conversation(const services& server, const request& incoming,
                                           client_link&) {
     auto drop = [&] {
-        return drop_conversation(with.responses.conversations, *incoming.engine,
+        return drop_conversation(server.responses.conversations, *incoming.engine,
                                  tenant_of(incoming), incoming.parameter);
     };
     const storage::result<bool> dropped =
-        co_await run_on(choose_workers(with, incoming, job_length::long_job), drop);
+        co_await run_on(choose_workers(server, incoming, job_length::long_job), drop);
     if (!dropped) co_return error_response(incoming, public_fault(incoming, dropped.error()));
     if (!*dropped) co_return not_found(incoming, incoming.parameter);
     co_return json_response(responses::deleted_conversation_body(incoming.parameter));
 }
 
-net::awaitable<reply> post_conversation_items(const services& with, const request& incoming,
+net::awaitable<reply> post_conversation_items(const services& server, const request& incoming,
                                               client_link&) {
-    auto read = [&] { return responses::parse_items(incoming.body, response_limits_of(with)); };
-    const auto items = co_await parse(with, incoming, read);
+    auto read = [&] { return responses::parse_items(incoming.body, response_limits_of(server)); };
+    const auto items = co_await parse(server, incoming, read);
     if (!items) co_return error_response(incoming, items.error());
-    const auto held = hold_conversation(with, incoming, incoming.parameter);
+    const auto held = hold_conversation(server, incoming, incoming.parameter);
     if (!held) co_return error_response(incoming, held.error());
     protocol::id_maker ids(random_bits);
     boost::json::array added;
@@ -131,38 +135,38 @@ net::awaitable<reply> post_conversation_items(const services& with, const reques
     const auto answer = [&](const responses::kept_response&) {
         return responses::added_body(added);
     };
-    co_return co_await change(with, incoming, incoming.parameter, make, answer);
+    co_return co_await change(server, incoming, incoming.parameter, make, answer);
 }
 
-net::awaitable<reply> get_conversation_items(const services& with, const request& incoming,
+net::awaitable<reply> get_conversation_items(const services& server, const request& incoming,
                                              client_link&) {
-    const kept one = find(with, incoming, incoming.parameter);
+    const kept one = find(server, incoming, incoming.parameter);
     if (!one) co_return not_found(incoming, incoming.parameter);
     const auto page = responses::parse_item_page(incoming.query("limit"), incoming.query("order"),
                                                  incoming.query("after"));
     if (!page) co_return error_response(incoming, page.error());
     auto list = [&] { return responses::input_items_body(*one, *page); };
-    co_return co_await reply_with_kept(with, incoming, one->input.size(), list);
+    co_return co_await reply_with_kept(server, incoming, one->input.size(), list);
 }
 
-net::awaitable<reply> get_conversation_item(const services& with, const request& incoming,
+net::awaitable<reply> get_conversation_item(const services& server, const request& incoming,
                                             client_link&) {
     const std::string id = conversation_in_path(incoming);
-    const kept one = find(with, incoming, id);
+    const kept one = find(server, incoming, id);
     if (!one) co_return not_found(incoming, id);
     auto read = [&] { return responses::item_body(*one, incoming.parameter); };
-    co_return co_await reply_with_kept(with, incoming, one->input.size(), read);
+    co_return co_await reply_with_kept(server, incoming, one->input.size(), read);
 }
 
-net::awaitable<reply> delete_conversation_item(const services& with, const request& incoming,
+net::awaitable<reply> delete_conversation_item(const services& server, const request& incoming,
                                                client_link&) {
     const std::string id = conversation_in_path(incoming);
-    const auto held = hold_conversation(with, incoming, id);
+    const auto held = hold_conversation(server, incoming, id);
     if (!held) co_return error_response(incoming, held.error());
     const auto make = [&](const responses::kept_response& now) {
         return responses::without_item(now, incoming.parameter);
     };
-    co_return co_await change(with, incoming, id, make, responses::conversation_body);
+    co_return co_await change(server, incoming, id, make, responses::conversation_body);
 }
 
 }  // namespace semantic::server

@@ -38,50 +38,50 @@ protocol::result<std::int64_t> starting_after(const request& incoming) {
 
 }  // namespace
 
-net::awaitable<reply> post_responses(const services& with, const request& incoming,
+net::awaitable<reply> post_responses(const services& server, const request& incoming,
                                      client_link& client) {
-    running_answer counted(with.probe);
+    running_answer counted(server.probe);
     auto agent = agent_of_headers(incoming);
     if (!agent) co_return error_response(incoming, agent.error());
-    auto parsed = co_await parse_asked(with, incoming);
+    auto parsed = co_await parse_asked(server, incoming);
     if (!parsed) co_return error_response(incoming, parsed.error());
-    if (auto refused = refuse_other_model(with, incoming, parsed->model)) co_return refused;
+    if (auto refused = refuse_other_model(server, incoming, parsed->model)) co_return refused;
     if (parsed->in_background)
-        co_return co_await answer_in_background(with, incoming, client, std::move(*parsed));
+        co_return co_await answer_in_background(server, incoming, client, std::move(*parsed));
 
-    auto conversation = hold_conversation(with, incoming, parsed->conversation);
+    auto conversation = hold_conversation(server, incoming, parsed->conversation);
     if (!conversation) co_return error_response(incoming, conversation.error());
     protocol::id_maker ids(random_bits);
     responses::reply_options options = reply_options_of(*parsed, ids.make("resp_"));
     const kept_question question(*parsed);
-    auto wanted = parsed->take_generation(std::move(*agent), answer_deadline(with));
+    auto wanted = parsed->take_generation(std::move(*agent), answer_deadline(server));
     wanted.agent_may_branch = true;
     wanted.only_reads = !parsed->generates;
-    answer_context asked{with, incoming, client};
+    answer_context asked{server, incoming, client};
     const bool is_kept = question.is_kept || !question.conversation.empty();
     if (parsed->stream) {
         responses::response_stream stream(std::move(options), ids);
-        response_keeping keeping(with, incoming, stream, question);
+        response_keeping keeping(server, incoming, stream, question);
         if (is_kept) asked.at_end = &keeping;
         co_return co_await stream_answer(asked, std::move(wanted), stream);
     }
     responses::response_collector collector(std::move(options), ids);
-    response_keeping keeping(with, incoming, collector, question);
+    response_keeping keeping(server, incoming, collector, question);
     if (is_kept) asked.at_end = &keeping;
     co_return co_await collect_answer(asked, std::move(wanted), collector);
 }
 
-net::awaitable<reply> get_response(const services& with, const request& incoming,
+net::awaitable<reply> get_response(const services& server, const request& incoming,
                                    client_link& client) {
     const storage::tenant_id tenant = tenant_of(incoming);
-    const auto run = with.responses.background.find(tenant, incoming.parameter);
+    const auto run = server.responses.background.find(tenant, incoming.parameter);
     if (incoming.query("stream").value_or("false") == "false") {
         // What has ended is kept, unless the disk was full.
-        const auto kept = with.responses.stored.find(tenant, incoming.parameter);
+        const auto kept = server.responses.stored.find(tenant, incoming.parameter);
         const bool is_kept = kept && (!run || run->has_ended());
         if (!is_kept && !run) co_return not_found(incoming);
         const std::size_t bytes = is_kept ? kept->body.size() : run->bytes();
-        auto share = co_await take_reply_share(with, bytes);
+        auto share = co_await take_reply_share(server, bytes);
         if (!share) co_return error_response(incoming, share.error());
         response whole = json_response(is_kept ? kept->body : run->body());
         whole.share = std::move(*share);
@@ -92,7 +92,7 @@ net::awaitable<reply> get_response(const services& with, const request& incoming
         if (!after) co_return error_response(incoming, after.error());
         co_return co_await stream_background(incoming, client, run, *after);
     }
-    if (!with.responses.stored.find(tenant, incoming.parameter)) co_return not_found(incoming);
+    if (!server.responses.stored.find(tenant, incoming.parameter)) co_return not_found(incoming);
     co_return error_response(
         incoming,
         protocol::fail(errc::bad_value,
@@ -101,45 +101,46 @@ net::awaitable<reply> get_response(const services& with, const request& incoming
                        "stream"));
 }
 
-net::awaitable<reply> get_response_items(const services& with, const request& incoming,
+net::awaitable<reply> get_response_items(const services& server, const request& incoming,
                                          client_link&) {
-    const auto kept = with.responses.stored.find(tenant_of(incoming), incoming.parameter);
+    const auto kept = server.responses.stored.find(tenant_of(incoming), incoming.parameter);
     if (!kept) co_return not_found(incoming);
     const auto page = responses::parse_item_page(incoming.query("limit"), incoming.query("order"),
                                                  incoming.query("after"));
     if (!page) co_return error_response(incoming, page.error());
     auto list = [&] { return responses::input_items_body(*kept, *page); };
-    co_return co_await reply_with_kept(with, incoming, kept->input.size(), list);
+    co_return co_await reply_with_kept(server, incoming, kept->input.size(), list);
 }
 
-net::awaitable<reply> delete_response(const services& with, const request& incoming, client_link&) {
+net::awaitable<reply> delete_response(const services& server, const request& incoming,
+                                      client_link&) {
     const storage::tenant_id tenant = tenant_of(incoming);
-    const auto run = with.responses.background.find(tenant, incoming.parameter);
+    const auto run = server.responses.background.find(tenant, incoming.parameter);
     if (run) run->stop(true);
-    with.responses.background.remove(tenant, incoming.parameter);
+    server.responses.background.remove(tenant, incoming.parameter);
     auto drop = [&] {
-        return drop_response(with.responses.stored, *incoming.engine, tenant, incoming.parameter);
+        return drop_response(server.responses.stored, *incoming.engine, tenant, incoming.parameter);
     };
     const storage::result<bool> dropped =
-        co_await run_on(choose_workers(with, incoming, job_length::long_job), drop);
+        co_await run_on(choose_workers(server, incoming, job_length::long_job), drop);
     if (!dropped) co_return error_response(incoming, public_fault(incoming, dropped.error()));
     if (!*dropped && !run) co_return not_found(incoming);
     co_return json_response(responses::deleted_body(incoming.parameter));
 }
 
-net::awaitable<reply> post_response_cancel(const services& with, const request& incoming,
+net::awaitable<reply> post_response_cancel(const services& server, const request& incoming,
                                            client_link& client) {
     const storage::tenant_id tenant = tenant_of(incoming);
-    if (const auto run = with.responses.background.find(tenant, incoming.parameter)) {
+    if (const auto run = server.responses.background.find(tenant, incoming.parameter)) {
         run->stop(false);
         co_await wait_for_end(client, run);
         co_return json_response(run->body());
     }
-    const auto kept = with.responses.stored.find(tenant, incoming.parameter);
+    const auto kept = server.responses.stored.find(tenant, incoming.parameter);
     if (!kept) co_return not_found(incoming);
     // Once more, of one that has ended: it is as it is.
     auto look = [&] { return responses::was_in_background(*kept); };
-    const bool was_in_background = co_await read_kept(with, incoming, kept->body.size(), look);
+    const bool was_in_background = co_await read_kept(server, incoming, kept->body.size(), look);
     if (was_in_background) co_return json_response(kept->body);
     co_return error_response(
         incoming,

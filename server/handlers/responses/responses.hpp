@@ -13,24 +13,24 @@
 
 namespace semantic::server {
 
-boost::asio::awaitable<std::optional<response>> post_responses(const services& with,
+boost::asio::awaitable<std::optional<response>> post_responses(const services& server,
                                                                const request& incoming,
                                                                client_link& client);
 
 /// The response of the path's id, kept or still being made in the background; with `stream=true`
 /// the events of the latter, behind number `starting_after`.
-boost::asio::awaitable<std::optional<response>> get_response(const services& with,
+boost::asio::awaitable<std::optional<response>> get_response(const services& server,
                                                              const request& incoming,
                                                              client_link& client);
 /// What that response was asked, page by page: `limit`, `order`, `after`.
-boost::asio::awaitable<std::optional<response>> get_response_items(const services& with,
+boost::asio::awaitable<std::optional<response>> get_response_items(const services& server,
                                                                    const request& incoming,
                                                                    client_link& client);
-boost::asio::awaitable<std::optional<response>> delete_response(const services& with,
+boost::asio::awaitable<std::optional<response>> delete_response(const services& server,
                                                                 const request& incoming,
                                                                 client_link& client);
 /// Stops one that is made in the background. 400: no other can be.
-boost::asio::awaitable<std::optional<response>> post_response_cancel(const services& with,
+boost::asio::awaitable<std::optional<response>> post_response_cancel(const services& server,
                                                                      const request& incoming,
                                                                      client_link& client);
 

@@ -101,14 +101,14 @@ class response_socket final : public client_link,
                               public event_sink,
                               public std::enable_shared_from_this<response_socket> {
   public:
-    response_socket(const services& with, const request& handshake,
+    response_socket(const services& server, const request& handshake,
                     std::shared_ptr<message_socket> socket,
                     std::unique_ptr<open_sockets::slot> slot)
-        : with_(with),
+        : server_(server),
           slot_(std::move(slot)),
           handshake_(handshake),
           socket_(std::move(socket)),
-          body_share_(with.bodies),
+          body_share_(server.bodies),
           arrived_(socket_->executor()),
           answered_(socket_->executor()) {
         handshake_.engine = {};
@@ -127,7 +127,7 @@ class response_socket final : public client_link,
         if (is_gone_ && notify) return notify();
         notify_ = std::move(notify);
     }
-    std::chrono::milliseconds ping_every() const override { return with_.limits.ping_every; }
+    std::chrono::milliseconds ping_every() const override { return server_.limits.ping_every; }
     bool keep_alive() const override { return true; }
     net::awaitable<std::optional<tcp::socket>> take_socket() override { co_return std::nullopt; }
     void streamed(int) override {}
@@ -144,7 +144,7 @@ class response_socket final : public client_link,
     static net::awaitable<void> answer_all(std::shared_ptr<response_socket> self);
     net::awaitable<void> answer(request& one);
     bool has_key() const {
-        return credential_of(with_.settings, handshake_) == handshake_.credential;
+        return credential_of(server_.settings, handshake_) == handshake_.credential;
     }
     net::awaitable<reply> create(request& one, const route_match& match);
     net::awaitable<reply> steer(request& one);
@@ -159,7 +159,7 @@ class response_socket final : public client_link,
 
     class keeping;
 
-    const services& with_;
+    const services& server_;
     const std::unique_ptr<open_sockets::slot> slot_;
     request handshake_;
     const std::shared_ptr<message_socket> socket_;
@@ -186,7 +186,7 @@ class response_socket::keeping final : public before_end {
         : socket_(socket), one_(one), made_(made), question_(question) {}
 
     net::awaitable<void> run(std::string& last) override {
-        response_keeping stored(socket_.with_, one_, made_, question_);
+        response_keeping stored(socket_.server_, one_, made_, question_);
         const bool is_kept = question_.is_kept || !question_.conversation.empty();
         if (is_kept) co_await stored.run(last);
         const json::value& status = made_.response().at("status");
@@ -196,7 +196,7 @@ class response_socket::keeping final : public before_end {
             socket_.remember(one_, question_, made_.response());
             return true;
         };
-        co_await run_on(choose_workers(socket_.with_, one_, job_length::long_job), remember);
+        co_await run_on(choose_workers(socket_.server_, one_, job_length::long_job), remember);
     }
 
   private:
@@ -207,10 +207,10 @@ class response_socket::keeping final : public before_end {
 };
 
 net::awaitable<void> response_socket::run() {
-    with_.responses.tasks.spawn(executor(), answer_all(shared_from_this()),
-                                "responses of a WebSocket");
+    server_.responses.tasks.spawn(executor(), answer_all(shared_from_this()),
+                                  "responses of a WebSocket");
     // A key that is taken out of the key file ends its sockets.
-    checked_ = with_.sockets.follow([weak = weak_from_this(), home = executor()] {
+    checked_ = server_.sockets.follow([weak = weak_from_this(), home = executor()] {
         net::post(home, [weak] {
             const auto self = weak.lock();
             if (self && !self->has_key()) self->leave();
@@ -252,7 +252,7 @@ net::awaitable<std::optional<std::string>> response_socket::read_message() {
     std::optional<clock::time_point> until;  // of a message that has begun
     for (;;) {
         const std::size_t next = message.size() + message_piece_bytes;
-        if (message_bytes_ + next > with_.limits.body_bytes_free) {
+        if (message_bytes_ + next > server_.limits.body_bytes_free) {
             const clock::time_point before = clock::now();
             co_await wait_until_answered();
             if (is_gone_) co_return std::nullopt;
@@ -264,12 +264,12 @@ net::awaitable<std::optional<std::string>> response_socket::read_message() {
         std::optional<clock::duration> within;
         if (until) within = *until - clock::now();
         if (within && body_share_.is_counted())
-            within = std::min<clock::duration>(*within, with_.limits.body_silence);
+            within = std::min<clock::duration>(*within, server_.limits.body_silence);
         auto piece = co_await socket_->read(message_piece_bytes, within);
         if (!piece) co_return std::nullopt;
         message += piece->bytes;
         if (piece->is_last) co_return message;
-        if (!until) until = clock::now() + with_.limits.body;
+        if (!until) until = clock::now() + server_.limits.body;
     }
 }
 
@@ -322,15 +322,15 @@ net::awaitable<void> response_socket::answer(request& one) {
     const clock::time_point started = clock::now();
     one.target = one.path = "/v1/responses";
     one.id = request_id_of(request());
-    const route_match match = match_route(with_.routes, one.method, one.path);
+    const route_match match = match_route(server_.routes, one.method, one.path);
     if (!has_key()) {
         co_await send(error_message(
             error_response(one, protocol::fail(errc::unauthorized, "this key is none any more"))));
-        end_request(with_, one, match, 401, clock::now() - started);
+        end_request(server_, one, match, 401, clock::now() - started);
         co_return leave();
     }
     auto look = [&] { return responses::read_socket_message(one.body); };
-    const auto message = co_await run_on(choose_workers(with_, one), look);
+    const auto message = co_await run_on(choose_workers(server_, one), look);
     if (message && message->type == "response.processed") co_return;  // a client has read one
     lane_ = message ? message->lane : "";
     has_begun_ = false;
@@ -347,7 +347,7 @@ net::awaitable<void> response_socket::answer(request& one) {
     one.engine = {};
     if (one.place) one.place->release();
     if (refused) co_await send(error_message(*refused));
-    end_request(with_, one, match,
+    end_request(server_, one, match,
                 is_gone_  ? 499
                 : refused ? refused->status
                           : 200,
@@ -355,7 +355,7 @@ net::awaitable<void> response_socket::answer(request& one) {
 }
 
 net::awaitable<reply> response_socket::create(request& one, const route_match& match) {
-    if (auto refused = take_place(with_, one, match)) co_return refused;
+    if (auto refused = take_place(server_, one, match)) co_return refused;
     if (auto refused = co_await take_model(one)) co_return refused;
     if (is_gone_) co_return std::nullopt;
     co_return co_await ask(one);
@@ -363,7 +363,7 @@ net::awaitable<reply> response_socket::create(request& one, const route_match& m
 
 net::awaitable<reply> response_socket::steer(request& one) {
     auto hand_back = [&] { return responses::steer_failed(one.body); };
-    auto handed_back = co_await run_on(choose_workers(with_, one), hand_back);
+    auto handed_back = co_await run_on(choose_workers(server_, one), hand_back);
     one.drop_body();
     if (!handed_back) co_return error_response(one, handed_back.error());
     co_await send(std::move(*handed_back));
@@ -371,11 +371,11 @@ net::awaitable<reply> response_socket::steer(request& one) {
 }
 
 net::awaitable<reply> response_socket::take_model(request& one) {
-    const route_match match = match_route(with_.routes, one.method, one.path);
+    const route_match match = match_route(server_.routes, one.method, one.path);
     auto look = [&] { return protocol::named_model(one.body); };
-    const auto name = co_await read_kept(with_, one, one.body.size(), look);
-    const auto model = name ? with_.models.list().find(*name) : std::nullopt;
-    if (may_wait(with_, match)) {
+    const auto name = co_await read_kept(server_, one, one.body.size(), look);
+    const auto model = name ? server_.models.list().find(*name) : std::nullopt;
+    if (may_wait(server_, match)) {
         if (!body_share_.set_aside())
             co_return error_response(
                 one,
@@ -383,10 +383,10 @@ net::awaitable<reply> response_socket::take_model(request& one) {
         waiting_client client{
             [this] { return is_gone_; },
             [this](std::function<void()> notify) { when_gone(std::move(notify)); }};
-        auto lease = co_await with_.queue->lease(model, std::move(client));
+        auto lease = co_await server_.queue->lease(model, std::move(client));
         if (!lease) co_return error_response(one, lease.error());
         one.engine = std::move(*lease);
-    } else if (auto refused = take_engine(with_, one, model)) {
+    } else if (auto refused = take_engine(server_, one, model)) {
         co_return refused;
     }
     one.engine.when_cut([weak = weak_from_this(), home = executor()] {
@@ -401,10 +401,10 @@ std::optional<std::vector<kept_responses::kept>> response_socket::own_chain(cons
                                                                             const std::string& id) {
     std::optional<std::vector<kept_responses::kept>> found;
     if (latest_ && latest_->second == id) {
-        auto kept = with_.responses.unstored.find(latest_->first, id);
+        auto kept = server_.responses.unstored.find(latest_->first, id);
         if (!kept) return std::nullopt;
         found.emplace({std::move(kept)});
-    } else if (auto chain = with_.responses.stored.chain(tenant_of(one), id)) {
+    } else if (auto chain = server_.responses.stored.chain(tenant_of(one), id)) {
         if (!responses::check_has_ended(*chain->back())) return std::nullopt;
         found.emplace(std::move(*chain));
     }
@@ -413,7 +413,7 @@ std::optional<std::vector<kept_responses::kept>> response_socket::own_chain(cons
 }
 
 void response_socket::forget() {
-    if (latest_) with_.responses.unstored.remove(latest_->first, latest_->second);
+    if (latest_) server_.responses.unstored.remove(latest_->first, latest_->second);
     latest_.reset();
 }
 
@@ -427,42 +427,42 @@ void response_socket::remember(const request& one, const kept_question& question
     made->created_unix = response.at("created_at").as_int64();
     made->input = responses::joined_items(std::move(*before), question.input);
     made->body = protocol::to_text(response);
-    auto listed = with_.responses.unstored.list(std::move(made));
+    auto listed = server_.responses.unstored.list(std::move(made));
     forget();
     if (!listed) return;
     latest_.emplace(tenant_of(one), listed->response->id);
-    with_.responses.unstored.add(latest_->first, std::move(*listed));
+    server_.responses.unstored.add(latest_->first, std::move(*listed));
 }
 
 net::awaitable<reply> response_socket::ask(request& one) {
-    running_answer counted(with_.probe);
+    running_answer counted(server_.probe);
     auto agent = agent_of_headers(one);
     if (!agent) co_return error_response(one, agent.error());
     earlier_ = {};
     const own_lookup own = [&](const std::string& id) { return own_chain(one, id); };
-    auto parsed = co_await parse_asked(with_, one, own);
+    auto parsed = co_await parse_asked(server_, one, own);
     if (!parsed) co_return error_response(one, parsed.error());
-    if (auto refused = refuse_other_model(with_, one, parsed->model)) co_return refused;
+    if (auto refused = refuse_other_model(server_, one, parsed->model)) co_return refused;
     if (parsed->in_background)
         co_return error_response(
             one,
             protocol::fail(errc::unsupported, "background: goes with a POST alone", "background"));
-    auto conversation = hold_conversation(with_, one, parsed->conversation);
+    auto conversation = hold_conversation(server_, one, parsed->conversation);
     if (!conversation) co_return error_response(one, conversation.error());
 
     protocol::id_maker ids(random_bits);
     responses::response_stream stream(reply_options_of(*parsed, ids.make("resp_")), ids);
     const kept_question question(*parsed);
-    auto wanted = parsed->take_generation(std::move(*agent), answer_deadline(with_));
+    auto wanted = parsed->take_generation(std::move(*agent), answer_deadline(server_));
     wanted.agent_may_branch = true;
     wanted.only_reads = !parsed->generates;
     keeping at_end(*this, one, stream, question);
-    answer_context asked{with_, one, *this, &at_end, this};
+    answer_context asked{server_, one, *this, &at_end, this};
     co_return co_await stream_answer(asked, std::move(wanted), stream);
 }
 
-reply refuse(const services& with, const request& incoming) {
-    if (auto foreign = refuse_foreign_socket(with.settings, incoming)) return foreign;
+reply refuse(const services& server, const request& incoming) {
+    if (auto foreign = refuse_foreign_socket(server.settings, incoming)) return foreign;
     if (incoming.method != "GET" || !asks_for_socket(incoming)) {
         constexpr int upgrade_required = 426;
         response refused = error_response(
@@ -474,7 +474,7 @@ reply refuse(const services& with, const request& incoming) {
         refused.fields.emplace_back("upgrade", "websocket");
         return refused;
     }
-    if (with.stopping.load())
+    if (server.stopping.load())
         return error_response(incoming,
                               protocol::fail(errc::shutting_down, "the server is shutting down"));
     return std::nullopt;
@@ -482,10 +482,10 @@ reply refuse(const services& with, const request& incoming) {
 
 }  // namespace
 
-net::awaitable<reply> get_responses(const services& with, const request& incoming,
+net::awaitable<reply> get_responses(const services& server, const request& incoming,
                                     client_link& client) {
-    if (auto refused = refuse(with, incoming)) co_return refused;
-    const bool has_keys = needs_key(with.settings);
+    if (auto refused = refuse(server, incoming)) co_return refused;
+    const bool has_keys = needs_key(server.settings);
     auto slot = all_sockets.take(incoming.credential.value(),
                                  has_keys ? response_sockets_of_tenant_max : response_sockets_max);
     if (!slot) co_return error_response(incoming, slot.error());
@@ -496,10 +496,10 @@ net::awaitable<reply> get_responses(const services& with, const request& incomin
             protocol::fail(errc::bad_value, "nothing may follow before the server has switched"),
             400);
     client.streamed(101);
-    auto opened = co_await accept_socket(with.limits, incoming, std::move(*socket));
+    auto opened = co_await accept_socket(server.limits, incoming, std::move(*socket));
     if (!opened) co_return std::nullopt;
     const auto one =
-        std::make_shared<response_socket>(with, incoming, std::move(opened), std::move(*slot));
+        std::make_shared<response_socket>(server, incoming, std::move(opened), std::move(*slot));
     co_await one->run();
     co_return std::nullopt;
 }

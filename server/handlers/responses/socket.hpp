@@ -24,7 +24,7 @@ inline constexpr std::size_t waiting_requests_max =
 /// Ends when the client does, breaks a rule, or the server stops. Without an upgrade 426: clients
 /// that would rather speak over a WebSocket take that for "not here" and post instead; after a 404
 /// they try again.
-boost::asio::awaitable<std::optional<response>> get_responses(const services& with,
+boost::asio::awaitable<std::optional<response>> get_responses(const services& server,
                                                               const request& incoming,
                                                               client_link& client);
 

@@ -30,15 +30,15 @@ net::ip::address find_address(net::io_context& context, const std::string& host,
 
 }  // namespace
 
-listener::listener(net::io_context& context, const services& with, task_group& sessions)
+listener::listener(net::io_context& context, const services& server, task_group& sessions)
     : context_(context),
-      with_(with),
+      server_(server),
       sessions_(sessions),
       strand_(net::make_strand(context)),
       acceptor_(strand_),
       room_(strand_),
-      places_(with.settings.max_connections,
-              shared_slots::share(with.settings.max_connections, needs_key(with.settings))) {}
+      places_(server.settings.max_connections,
+              shared_slots::share(server.settings.max_connections, needs_key(server.settings))) {}
 
 void listener::open(const std::string& host, std::uint16_t port) {
     tcp::endpoint endpoint(find_address(context_, host, port), port);
@@ -89,7 +89,7 @@ net::awaitable<void> listener::run() {
         auto place = std::make_unique<places::place>(places_);
         sessions_.spawn(
             executor,
-            run_session(tcp::socket(std::move(socket)), &with_, &sessions_, std::move(place)),
+            run_session(tcp::socket(std::move(socket)), &server_, &sessions_, std::move(place)),
             "a connection", [this] { net::post(strand_, [this] { room_.cancel(); }); });
     }
 }

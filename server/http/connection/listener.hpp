@@ -21,7 +21,7 @@ namespace semantic::server {
 class listener {
   public:
     /// `with` and `sessions` outlive the listener.
-    listener(boost::asio::io_context& context, const services& with, task_group& sessions);
+    listener(boost::asio::io_context& context, const services& server, task_group& sessions);
 
     /// Throws std::runtime_error with one sentence: "cannot listen on 127.0.0.1:8001: Address
     /// already in use".
@@ -41,7 +41,7 @@ class listener {
     boost::asio::awaitable<void> wait_for_room();
 
     boost::asio::io_context& context_;
-    const services& with_;
+    const services& server_;
     task_group& sessions_;
     strand strand_;
     boost::asio::ip::tcp::acceptor acceptor_;

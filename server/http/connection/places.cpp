@@ -53,7 +53,7 @@ void places::evict_oldest_silent() {
     if (evict) evict();
 }
 
-places::place::place(places& of) : all_(of) {
+places::place::place(places& owner) : all_(owner) {
     std::lock_guard lock(all_.mutex_);
     self_ = all_.silent_.emplace(all_.silent_.end());
 }

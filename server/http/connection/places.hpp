@@ -32,7 +32,7 @@ class places {
     /// What one connection holds of `of`, which outlives it. Owner: the session.
     class place {
       public:
-        explicit place(places& of);
+        explicit place(places& owner);
         ~place();
         place(const place&) = delete;
         place& operator=(const place&) = delete;

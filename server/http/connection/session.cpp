@@ -109,22 +109,22 @@ response compressed(const request& incoming, const std::string& field) {
 }
 
 /// What a request's body may have, in bytes.
-std::uint64_t body_bytes_max(const services& with, const route_match& match) {
+std::uint64_t body_bytes_max(const services& server, const route_match& match) {
     const bool is_file = match.found != nullptr && match.found->body == body_class::file;
-    if (!is_file) return with.limits.body_bytes_max;
-    const engine_lease engine = with.engines.look();
-    if (!engine) return with.limits.body_bytes_max;
+    if (!is_file) return server.limits.body_bytes_max;
+    const engine_lease engine = server.engines.look();
+    if (!engine) return server.limits.body_bytes_max;
     // No more than the pool holds can become a memory; text and token ids stand beside it.
-    return engine->info().pool_bytes + with.limits.body_bytes_max;
+    return engine->info().pool_bytes + server.limits.body_bytes_max;
 }
 
 /// Faults of HTTP that can be told from the header: the body is not worth reading then.
 std::optional<response> refuse_body(const request& incoming, const request_parser& parser,
                                     const route_match& match, std::uint64_t bytes_max) {
     if (auto length = parser.content_length(); length && *length > bytes_max) {
-        std::string what = "the request body has " + std::to_string(*length) +
-                           " bytes, the limit is " + std::to_string(bytes_max);
-        return error_response(incoming, fail(errc::body_too_large, std::move(what)));
+        std::string message = "the request body has " + std::to_string(*length) +
+                              " bytes, the limit is " + std::to_string(bytes_max);
+        return error_response(incoming, fail(errc::body_too_large, std::move(message)));
     }
     const bool is_file = match.found != nullptr && match.found->body == body_class::file;
     if (auto coding = incoming.field("content-encoding");
@@ -151,13 +151,13 @@ std::optional<response> refuse_name(const request& incoming, const route_match& 
 /// One request's way through the connection.
 class exchange {
   public:
-    exchange(std::shared_ptr<connection> link, const services& with, places::place& place)
+    exchange(std::shared_ptr<connection> link, const services& server, places::place& place)
         : link_(std::move(link)),
-          with_(with),
+          server_(server),
           place_(place),
           started_(clock::now()),
-          room_(with.bodies) {
-        parser_.header_limit(static_cast<std::uint32_t>(with.limits.header_bytes_max));
+          room_(server.bodies) {
+        parser_.header_limit(static_cast<std::uint32_t>(server.limits.header_bytes_max));
         // Checked by us once the route is known: the parser would not tell how long the body is.
         parser_.body_limit(boost::none);
     }
@@ -183,11 +183,11 @@ class exchange {
     net::awaitable<bool> send(response reply);
     net::awaitable<bool> give_up(read_failure failure);
     read_failure judged(boost::system::error_code error, bool late) const {
-        return judge(error, late, incoming_, with_.limits, body_bytes_max(with_, match_));
+        return judge(error, late, incoming_, server_.limits, body_bytes_max(server_, match_));
     }
 
     std::shared_ptr<connection> link_;
-    const services& with_;
+    const services& server_;
     places::place& place_;
     clock::time_point started_;
     request_parser parser_;
@@ -199,10 +199,10 @@ class exchange {
 };
 
 net::awaitable<bool> exchange::send(response reply) {
-    if (with_.stopping.load()) link_->end_keep_alive();
+    if (server_.stopping.load()) link_->end_keep_alive();
     std::string bytes = response_bytes(incoming_, reply, link_->keep_alive());
     bool sent = co_await link_->write(std::move(bytes));
-    end_request(with_, incoming_, match_, sent ? reply.status : 499, clock::now() - started_);
+    end_request(server_, incoming_, match_, sent ? reply.status : 499, clock::now() - started_);
     co_return sent && link_->keep_alive();
 }
 
@@ -216,7 +216,7 @@ net::awaitable<bool> exchange::read_header() {
     boost::system::error_code error;
     bool late = false;
     {
-        deadline limit(link_->socket(), with_.limits.header);
+        deadline limit(link_->socket(), server_.limits.header);
         error = co_await link_->read_header();
         late = limit.passed();
     }
@@ -224,7 +224,7 @@ net::awaitable<bool> exchange::read_header() {
     std::size_t used = 0;
     if (!error) {
         // Of a header that is too long, too, the fields are read that fit, for the request's id.
-        const bool is_too_long = link_->header_bytes() > with_.limits.header_bytes_max;
+        const bool is_too_long = link_->header_bytes() > server_.limits.header_bytes_max;
         used = parser_.put(net::buffer(bytes), error);
         if (is_too_long) error = http::error::header_limit;
     }
@@ -233,14 +233,14 @@ net::awaitable<bool> exchange::read_header() {
     incoming_ = header_of(parser_);
     incoming_.is_local = link_->is_from_here();
     incoming_.gone = link_->gone();
-    match_ = begin_request(with_, incoming_);
+    match_ = begin_request(server_, incoming_);
     if (error) co_return co_await give_up(judged(error, late));
     std::string fault = is_folded ? "a field goes on in the next line" : fault_of_fields(incoming_);
     if (!fault.empty()) {
         read_failure refused{not_http(incoming_, fault)};
         co_return co_await give_up(std::move(refused));
     }
-    link_->begin_request(incoming_.keep_alive && !with_.stopping.load());
+    link_->begin_request(incoming_.keep_alive && !server_.stopping.load());
     co_return true;
 }
 
@@ -268,7 +268,7 @@ net::awaitable<bool> exchange::read_piece(clock::duration wait) {
 /// closed for one who comes.
 std::optional<response> exchange::refuse_connection() {
     const auto admin_key = incoming_.field("x-admin-key");
-    const bool is_admin = admin_key && is_admin_key(with_.settings, *admin_key);
+    const bool is_admin = admin_key && is_admin_key(server_.settings, *admin_key);
     if (!incoming_.credential && !is_admin) return std::nullopt;
     if (place_.has_asked(is_admin ? "admin" : *incoming_.credential)) return std::nullopt;
     link_->end_keep_alive();
@@ -281,8 +281,8 @@ std::optional<response> exchange::refuse_connection() {
 /// Takes a place for a file before it is sent.
 std::optional<response> exchange::refuse_upload() {
     if (match_.found->body != body_class::file) return std::nullopt;
-    if (auto slot = with_.slots.uploads.take(incoming_.credential.value_or(""))) {
-        upload_.emplace(with_.probe.uploads, std::move(slot));
+    if (auto slot = server_.slots.uploads.take(incoming_.credential.value_or(""))) {
+        upload_.emplace(server_.probe.uploads, std::move(slot));
         return std::nullopt;
     }
     protocol::failure full = fail(
@@ -295,16 +295,16 @@ net::awaitable<bool> exchange::read_body() {
     if (!has_body(parser_) && parser_.is_done()) co_return true;
     room_.set_tenant(incoming_.credential.value_or(""));
     // Holds for chunked bodies, whose length nobody announced.
-    parser_.body_limit(body_bytes_max(with_, match_));
+    parser_.body_limit(body_bytes_max(server_, match_));
     if (!co_await allow_body()) co_return false;
     if (match_.found->body == body_class::file) co_return co_await read_file();
-    const clock::time_point until = clock::now() + with_.limits.body;
+    const clock::time_point until = clock::now() + server_.limits.body;
     while (!parser_.is_done()) {
         const std::size_t next = parser_.get().body().size() + body_piece_bytes;
         const bool has_room = co_await room_.grow_to(next, until);
         if (!has_room) co_return co_await give_up(judged(no_error, true));
         clock::duration wait = until - clock::now();
-        if (room_.is_counted()) wait = std::min<clock::duration>(wait, with_.limits.body_silence);
+        if (room_.is_counted()) wait = std::min<clock::duration>(wait, server_.limits.body_silence);
         const bool goes_on = co_await read_piece(wait);
         if (!goes_on) co_return false;
     }
@@ -326,7 +326,7 @@ net::awaitable<bool> exchange::unpack_body(clock::time_point until) {
     const auto coding = field ? coding_of(*field) : std::nullopt;
     if (!coding) co_return true;
     const std::string packed = std::move(incoming_.body);
-    const std::uint64_t bytes_max = body_bytes_max(with_, match_);
+    const std::uint64_t bytes_max = body_bytes_max(server_, match_);
     std::string unpacked;
     body_decoder decoder(*coding, packed);
     auto decode = [&] { return decoder.decode(unpacked, unpacked_piece_bytes); };
@@ -334,7 +334,7 @@ net::awaitable<bool> exchange::unpack_body(clock::time_point until) {
         const std::size_t next = packed.size() + unpacked.size() + unpacked_piece_bytes;
         const bool has_room = co_await room_.grow_to(next, until);
         if (!has_room) co_return co_await give_up(judged(no_error, true));
-        auto decoded = co_await run_on(choose_workers(with_, incoming_), decode, incoming_.gone);
+        auto decoded = co_await run_on(choose_workers(server_, incoming_), decode, incoming_.gone);
         if (!decoded) {
             read_failure broken{error_response(incoming_, decoded.error())};
             co_return co_await give_up(std::move(broken));
@@ -357,10 +357,10 @@ net::awaitable<bool> exchange::read_file() {
     const storage::tenant_id owner =
         credential.empty() ? storage::tenant_id() : incoming_.engine->tenant(credential);
     auto make = [&] {
-        return spool_file::make(with_.spool_directory, std::move(*upload_),
+        return spool_file::make(server_.spool_directory, std::move(*upload_),
                                 incoming_.engine->reserve_disk(owner));
     };
-    const net::any_io_executor workers = choose_workers(with_, incoming_, job_length::long_job);
+    const net::any_io_executor workers = choose_workers(server_, incoming_, job_length::long_job);
     auto file = co_await run_on(workers, make);
     upload_.reset();
     http::request_parser<http::buffer_body> parser(std::move(parser_));
@@ -373,7 +373,7 @@ net::awaitable<bool> exchange::read_file() {
         boost::system::error_code error;
         bool late = false;
         {
-            deadline limit(link_->socket(), with_.limits.body);
+            deadline limit(link_->socket(), server_.limits.body);
             std::tie(error, std::ignore) =
                 co_await http::async_read(link_->socket(), link_->buffer(), parser, use_tuple);
             late = limit.passed();
@@ -396,11 +396,12 @@ net::awaitable<bool> exchange::read_file() {
 net::awaitable<bool> exchange::run() {
     if (!co_await read_header()) co_return false;
     std::optional<response> refusal = refuse_connection();
-    if (!refusal) refusal = refuse_early(with_, incoming_, match_);
-    if (!refusal) refusal = refuse_body(incoming_, parser_, match_, body_bytes_max(with_, match_));
+    if (!refusal) refusal = refuse_early(server_, incoming_, match_);
+    if (!refusal)
+        refusal = refuse_body(incoming_, parser_, match_, body_bytes_max(server_, match_));
     if (!refusal) refusal = refuse_name(incoming_, match_);
     if (!refusal) refusal = refuse_upload();
-    if (!refusal) refusal = take_place(with_, incoming_, match_);
+    if (!refusal) refusal = take_place(server_, incoming_, match_);
     if (refusal) {
         // The body that follows is not read; of one in an unknown coding nobody knows the end.
         if (has_body(parser_) || incoming_.field("transfer-encoding")) link_->end_keep_alive();
@@ -408,15 +409,15 @@ net::awaitable<bool> exchange::run() {
     }
     if (!co_await read_body()) co_return false;
     co_await answer();
-    if (body_bytes_ >= large_request_bytes) give_memory_back(with_.workers);
+    if (body_bytes_ >= large_request_bytes) give_memory_back(server_.workers);
     co_return link_->keep_alive() && !link_->is_gone();
 }
 
 net::awaitable<std::optional<response>> exchange::call_handler() {
     std::string fault;
     try {
-        if (match_.found->plain != nullptr) co_return match_.found->plain(with_, incoming_);
-        co_return co_await match_.found->async(with_, incoming_, *link_);
+        if (match_.found->plain != nullptr) co_return match_.found->plain(server_, incoming_);
+        co_return co_await match_.found->async(server_, incoming_, *link_);
     } catch (const work_abandoned&) {
         co_return std::nullopt;
     } catch (const boost::system::system_error& error) {
@@ -425,7 +426,7 @@ net::awaitable<std::optional<response>> exchange::call_handler() {
     } catch (const std::exception& error) {
         fault = error.what();
     }
-    log_event(log_level::error, incoming_.who(),
+    log_event(log_level::error, incoming_.id_for_log(),
               incoming_.path.substr(0, 200) + " failed: " + fault);
     if (link_->streamed_status() != 0) {
         link_->end_keep_alive();  // half a reply is out; only the end of the connection can say
@@ -438,7 +439,7 @@ net::awaitable<std::optional<response>> exchange::call_handler() {
 
 /// For as long as the request is answered; whoever changes the model may cut it short.
 std::optional<response> exchange::lease_engine(std::optional<std::size_t> model) {
-    if (auto refused = take_engine(with_, incoming_, model)) return refused;
+    if (auto refused = take_engine(server_, incoming_, model)) return refused;
     cut_with_lease();
     return std::nullopt;
 }
@@ -457,9 +458,9 @@ net::awaitable<std::optional<std::size_t>> exchange::wanted_model() {
     if (incoming_.body.size() <= parse_here_bytes_max)
         name = look();
     else
-        name = co_await run_on(choose_workers(with_, incoming_), look);
+        name = co_await run_on(choose_workers(server_, incoming_), look);
     if (!name) co_return std::nullopt;
-    co_return with_.models.list().find(*name);
+    co_return server_.models.list().find(*name);
 }
 
 /// Returns: why there is no engine. Without a client there is none either.
@@ -471,7 +472,7 @@ net::awaitable<std::optional<response>> exchange::wait_for_engine() {
     waiting_client client{
         [this] { return link_->is_gone(); },
         [this](std::function<void()> notify) { link_->when_gone(std::move(notify)); }};
-    auto lease = co_await with_.queue->lease(model, std::move(client));
+    auto lease = co_await server_.queue->lease(model, std::move(client));
     if (!lease) co_return error_response(incoming_, lease.error());
     incoming_.engine = std::move(*lease);
     cut_with_lease();
@@ -481,10 +482,10 @@ net::awaitable<std::optional<response>> exchange::wait_for_engine() {
 net::awaitable<void> exchange::answer() {
     std::optional<response> reply;
     const bool needs_engine = match_.found->engine != engine_need::none;
-    const bool queues = needs_engine && !incoming_.engine && may_wait(with_, match_);
+    const bool queues = needs_engine && !incoming_.engine && may_wait(server_, match_);
     if (needs_engine && !queues) {
         std::optional<std::size_t> model;
-        if (with_.engines.size() > 1) model = co_await wanted_model();
+        if (server_.engines.size() > 1) model = co_await wanted_model();
         reply = lease_engine(model);
     }
     if (reply) {
@@ -504,8 +505,8 @@ net::awaitable<void> exchange::answer() {
         co_return;
     }
     bool complete = link_->streamed_status() != 0 && !link_->is_gone();
-    if (link_->is_gone()) with_.probe.clients_gone.fetch_add(1);
-    end_request(with_, incoming_, match_, complete ? link_->streamed_status() : 499,
+    if (link_->is_gone()) server_.probe.clients_gone.fetch_add(1);
+    end_request(server_, incoming_, match_, complete ? link_->streamed_status() : 499,
                 clock::now() - started_);
 }
 
@@ -526,18 +527,18 @@ class open_connection {
 
 }  // namespace
 
-net::awaitable<void> run_session(net::ip::tcp::socket socket, const services* with,
+net::awaitable<void> run_session(net::ip::tcp::socket socket, const services* server,
                                  task_group* tasks, std::unique_ptr<places::place> place) {
-    open_connection counted(with->probe);
+    open_connection counted(server->probe);
     const auto held = std::move(place);
-    auto link = std::make_shared<connection>(std::move(socket), with->limits, *tasks);
+    auto link = std::make_shared<connection>(std::move(socket), server->limits, *tasks);
     held->on_eviction([weak = std::weak_ptr<connection>(link)] {
         if (auto silent = weak.lock()) silent->leave();
     });
     // Two statements: behind a false && the wait was seen to happen all the same (README.md).
     for (;;) {
         if (!co_await link->wait_for_request()) break;
-        exchange one(link, *with, *held);
+        exchange one(link, *server, *held);
         if (!co_await one.run()) break;
     }
     co_await link->close();

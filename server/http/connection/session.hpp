@@ -18,7 +18,8 @@ namespace semantic::server {
 /// Reads requests one after the other, answers each, until the client leaves, breaks HTTP, idles
 /// too long, has to make room before it has asked, or the server stops. `with` and `tasks` outlive
 /// the coroutine.
-boost::asio::awaitable<void> run_session(boost::asio::ip::tcp::socket socket, const services* with,
-                                         task_group* tasks, std::unique_ptr<places::place> place);
+boost::asio::awaitable<void> run_session(boost::asio::ip::tcp::socket socket,
+                                         const services* server, task_group* tasks,
+                                         std::unique_ptr<places::place> place);
 
 }  // namespace semantic::server

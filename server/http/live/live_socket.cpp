@@ -75,9 +75,9 @@ class eviction {
 /// One client. Thread: its connection's strand, but for take(). Kept by whatever waits for it.
 class live_socket : public std::enable_shared_from_this<live_socket> {
   public:
-    live_socket(const services& with, const request& incoming, tcp::socket socket,
+    live_socket(const services& server, const request& incoming, tcp::socket socket,
                 watcher_slot slot)
-        : with_(with),
+        : server_(server),
           slot_(std::move(slot)),
           shown_(keys_of(incoming)),
           credential_(incoming.credential),
@@ -93,7 +93,7 @@ class live_socket : public std::enable_shared_from_this<live_socket> {
 
   private:
     void set_options();
-    void follow(live::answer what);
+    void follow(live::answer reply);
     /// Where keys are asked for, other servers are the admin's business; elsewhere that of people
     /// at this machine.
     viewer viewer_of(const std::string& credential) const {
@@ -103,15 +103,15 @@ class live_socket : public std::enable_shared_from_this<live_socket> {
     bool take_slot(const std::string& tenant);
     bool still_may();
     void watch();
-    void take(live_hub::message what);
-    void queue(live_hub::message what);
+    void take(live_hub::message message);
+    void queue(live_hub::message message);
     void end(live::close_code why);
     void write_next();
     void close();
     void hang_up();
     net::awaitable<void> read();
 
-    const services& with_;
+    const services& server_;
     watcher_slot slot_;
     request shown_;                          // the key, as it was shown
     std::optional<std::string> credential_;  // absent: not known yet
@@ -120,7 +120,7 @@ class live_socket : public std::enable_shared_from_this<live_socket> {
     net::steady_timer greeting_;
     net::steady_timer farewell_;
     live::dialogue dialogue_;
-    viewer who_;
+    viewer viewer_;
     live_hub::subscription watching_;
     socket_checks::subscription checked_;
     int turn_ = 0;  // of subscriptions: what is still on its way for an earlier one counts no more
@@ -131,7 +131,7 @@ class live_socket : public std::enable_shared_from_this<live_socket> {
 
 void live_socket::set_options() {
     websocket::stream_base::timeout limits{};
-    limits.handshake_timeout = with_.limits.farewell;
+    limits.handshake_timeout = server_.limits.farewell;
     limits.idle_timeout = socket_silence_max;
     limits.keep_alive_pings = true;
     stream_.set_option(limits);
@@ -152,8 +152,8 @@ net::awaitable<void> live_socket::run(const upgrade_request* upgrade) {
     greeting_.async_wait([self = shared_from_this()](boost::system::error_code cancelled) {
         if (!cancelled) self->follow(self->dialogue_.waited());
     });
-    who_ = viewer_of(credential_.value_or(""));
-    checked_ = with_.sockets.follow([weak = weak_from_this(), home = stream_.get_executor()] {
+    viewer_ = viewer_of(credential_.value_or(""));
+    checked_ = server_.sockets.follow([weak = weak_from_this(), home = stream_.get_executor()] {
         net::post(home, [weak] {
             if (const auto self = weak.lock()) self->still_may();
         });
@@ -183,28 +183,28 @@ net::awaitable<void> live_socket::read() {
     }
 }
 
-void live_socket::follow(live::answer what) {
-    if (!what.send.empty()) queue(std::make_shared<const std::string>(std::move(what.send)));
-    if (what.judge) judge(*what.judge);
-    if (what.wants_snapshot) watch();
-    if (what.close) end(*what.close);
+void live_socket::follow(live::answer reply) {
+    if (!reply.send.empty()) queue(std::make_shared<const std::string>(std::move(reply.send)));
+    if (reply.judge) judge(*reply.judge);
+    if (reply.wants_snapshot) watch();
+    if (reply.close) end(*reply.close);
 }
 
 void live_socket::judge(const live::shown_keys& keys) {
     watching_ = {};
     if (keys.admin_key) {
-        if (!is_admin_key(with_.settings, *keys.admin_key))
+        if (!is_admin_key(server_.settings, *keys.admin_key))
             return follow(dialogue_.refused("Invalid admin key"));
         if (!take_slot("admin")) return;
-        who_ = {true, {}, true};
+        viewer_ = {true, {}, true};
         return follow(dialogue_.welcomed(true));
     }
     shown_ = {};
     if (keys.api_key) shown_.fields = {{"x-api-key", *keys.api_key}};
-    credential_ = credential_of(with_.settings, shown_);
+    credential_ = credential_of(server_.settings, shown_);
     if (!credential_) return follow(dialogue_.refused("this is no valid key"));
     if (!take_slot(*credential_)) return;
-    who_ = viewer_of(*credential_);
+    viewer_ = viewer_of(*credential_);
     follow(dialogue_.welcomed(false));
 }
 
@@ -212,7 +212,7 @@ void live_socket::judge(const live::shown_keys& keys) {
 /// it has one; else the client is told.
 bool live_socket::take_slot(const std::string& tenant) {
     slot_ = nullptr;
-    slot_ = with_.slots.watchers.take(tenant);
+    slot_ = server_.slots.watchers.take(tenant);
     if (slot_) return true;
     queue(std::make_shared<const std::string>(
         live::error_message("overloaded", "as many watch this server as may, of this key or all")));
@@ -224,8 +224,8 @@ bool live_socket::take_slot(const std::string& tenant) {
 /// the client is told.
 bool live_socket::still_may() {
     if (ending_) return false;
-    if (who_.is_admin || !credential_) return true;
-    if (credential_of(with_.settings, shown_) == credential_) return true;
+    if (viewer_.is_admin || !credential_) return true;
+    if (credential_of(server_.settings, shown_) == credential_) return true;
     follow(dialogue_.refused("this key is none any more"));
     return false;
 }
@@ -242,28 +242,28 @@ void live_socket::watch() {
     greeting_.cancel();
     watching_ = {};
     const net::any_io_executor home = stream_.get_executor();
-    auto to = [weak = weak_from_this(), home, turn = ++turn_](live_hub::message what) {
-        net::post(home, [weak, turn, what = std::move(what)] {
+    auto to = [weak = weak_from_this(), home, turn = ++turn_](live_hub::message message) {
+        net::post(home, [weak, turn, message = std::move(message)] {
             auto self = weak.lock();
-            if (self && self->turn_ == turn) self->take(what);
+            if (self && self->turn_ == turn) self->take(message);
         });
     };
     // The snapshot takes as long as there are many agents.
     auto subscribe = [self = shared_from_this(), home, turn = turn_, to = std::move(to),
-                      who = who_] {
-        auto watching = self->with_.live.subscribe(self->with_, who, to);
+                      viewer = viewer_] {
+        auto watching = self->server_.live.subscribe(self->server_, viewer, to);
         net::post(home, [self, turn, watching = std::move(watching)]() mutable {
             if (self->turn_ == turn && !self->ending_) self->watching_ = std::move(watching);
         });
     };
-    net::post(with_.long_jobs.get_executor(who_.credential), std::move(subscribe));
+    net::post(server_.long_jobs.get_executor(viewer_.credential), std::move(subscribe));
 }
 
-void live_socket::take(live_hub::message what) {
+void live_socket::take(live_hub::message message) {
     if (ending_) return;
-    if (what == nullptr) return end(live::close_code::going_away);
+    if (message == nullptr) return end(live::close_code::going_away);
     if (!still_may()) return;
-    if (queue_.size() < with_.limits.watcher_messages_max) return queue(std::move(what));
+    if (queue_.size() < server_.limits.watcher_messages_max) return queue(std::move(message));
     // What is being written stays; of the rest the client learns when it connects again.
     const std::size_t left = queue_.size();
     queue_.erase(queue_.begin() + 1, queue_.end());
@@ -271,9 +271,9 @@ void live_socket::take(live_hub::message what) {
     end(live::close_code::try_again);
 }
 
-void live_socket::queue(live_hub::message what) {
+void live_socket::queue(live_hub::message message) {
     if (ending_) return;
-    queue_.push_back(std::move(what));
+    queue_.push_back(std::move(message));
     if (!is_writing_) write_next();
 }
 
@@ -282,7 +282,7 @@ void live_socket::end(live::close_code why) {
     if (ending_) return;
     ending_ = why;
     watching_ = {};
-    farewell_.expires_after(with_.limits.farewell);
+    farewell_.expires_after(server_.limits.farewell);
     farewell_.async_wait([self = shared_from_this()](boost::system::error_code cancelled) {
         if (!cancelled) self->hang_up();
     });
@@ -313,10 +313,10 @@ void live_socket::hang_up() {
     stream_.next_layer().close(ignored);
 }
 
-std::optional<response> refuse(const services& with, const request& incoming) {
-    if (auto foreign = refuse_foreign_socket(with.settings, incoming)) return foreign;
-    const auto refused = [&](errc code, const char* what, int status) {
-        return error_response(incoming, fail(code, what), status);
+std::optional<response> refuse(const services& server, const request& incoming) {
+    if (auto foreign = refuse_foreign_socket(server.settings, incoming)) return foreign;
+    const auto refused = [&](errc code, const char* message, int status) {
+        return error_response(incoming, fail(code, message), status);
     };
     if (incoming.method != "GET" || !websocket::is_upgrade(as_beast(incoming))) {
         response reply = refused(errc::bad_value, "/ws speaks WebSocket: ask for an upgrade", 426);
@@ -328,21 +328,21 @@ std::optional<response> refuse(const services& with, const request& incoming) {
     const bool shows_key = incoming.field("x-api-key") || incoming.field("authorization");
     if (shows_key && !incoming.credential)
         return refused(errc::unauthorized, "this is no valid key", 401);
-    if (with.stopping.load())
+    if (server.stopping.load())
         return refused(errc::shutting_down, "the server is shutting down", 503);
     return std::nullopt;
 }
 
 }  // namespace
 
-net::awaitable<std::optional<response>> get_ws(const services& with, const request& incoming,
+net::awaitable<std::optional<response>> get_ws(const services& server, const request& incoming,
                                                client_link& client) {
-    if (auto refused = refuse(with, incoming)) co_return refused;
+    if (auto refused = refuse(server, incoming)) co_return refused;
     // A client that has shown no key gives way to one who comes.
     const auto leave = std::make_shared<eviction>();
     std::function<void()> evict;
     if (!incoming.credential) evict = [leave] { leave->ask(); };
-    auto slot = with.slots.watchers.take(incoming.credential.value_or(""), std::move(evict));
+    auto slot = server.slots.watchers.take(incoming.credential.value_or(""), std::move(evict));
     if (!slot)
         co_return error_response(
             incoming,
@@ -355,7 +355,7 @@ net::awaitable<std::optional<response>> get_ws(const services& with, const reque
     client.streamed(101);
     const upgrade_request upgrade = as_beast(incoming);
     const auto one =
-        std::make_shared<live_socket>(with, incoming, std::move(*socket), std::move(slot));
+        std::make_shared<live_socket>(server, incoming, std::move(*socket), std::move(slot));
     leave->attach(one->evict());
     co_await one->run(&upgrade);
     co_return std::nullopt;

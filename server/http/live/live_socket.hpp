@@ -14,7 +14,7 @@
 namespace semantic::server {
 
 /// Ends when the client does, breaks a rule, reads too slowly, or the server stops.
-boost::asio::awaitable<std::optional<response>> get_ws(const services& with,
+boost::asio::awaitable<std::optional<response>> get_ws(const services& server,
                                                        const request& incoming,
                                                        client_link& client);
 

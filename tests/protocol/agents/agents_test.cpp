@@ -25,7 +25,7 @@ agent_card card(const std::string& id, bool hot, bool dirty = false, bool runnin
 
 std::string name_in(const std::string& body) {
     auto name = parse_name(body);
-    EXPECT_TRUE(name) << body << ": " << (name ? "" : name.error().what);
+    EXPECT_TRUE(name) << body << ": " << (name ? "" : name.error().message);
     return name && *name ? (*name)->str() : "";
 }
 
@@ -50,7 +50,7 @@ TEST(parse_name, what_is_no_name_is_refused_by_path) {
         ASSERT_FALSE(name) << r.body;
         EXPECT_EQ(name.error().code, r.code) << r.body;
         if (r.body.starts_with(R"({"agent)")) {
-            EXPECT_TRUE(name.error().what.starts_with("agent_id: ")) << name.error().what;
+            EXPECT_TRUE(name.error().message.starts_with("agent_id: ")) << name.error().message;
         }
     }
     EXPECT_TRUE(parse_name(R"({"agent_id":")" + std::string(128, 'a') + R"("})"));
@@ -110,7 +110,7 @@ TEST(created_body, names_the_parent_of_a_fork_only) {
 /// "a b of 3" for a page, with a + where there is more.
 std::string page(const list_query& query) {
     auto body = list_body({card("c", true), card("a", true), card("b", false)}, "tiny", query);
-    if (!body) return body.error().what;
+    if (!body) return body.error().message;
     auto value = json::parse(*body);
     std::string names;
     for (const auto& agent : value.at("agents").as_array())

@@ -14,7 +14,7 @@ namespace json = boost::json;
 
 generate_request parsed(const std::string& body) {
     auto request = parse_generate(body);
-    EXPECT_TRUE(request) << body << ": " << (request ? "" : request.error().what);
+    EXPECT_TRUE(request) << body << ": " << (request ? "" : request.error().message);
     return request ? std::move(*request) : generate_request{};
 }
 
@@ -89,7 +89,7 @@ TEST(parse_generate, what_contradicts_itself_or_lies_out_of_range_is_refused_by_
         auto request = parse_generate(r.body);
         ASSERT_FALSE(request) << r.body;
         EXPECT_EQ(request.error().code, r.code) << r.body;
-        EXPECT_TRUE(request.error().what.starts_with(r.starts)) << request.error().what;
+        EXPECT_TRUE(request.error().message.starts_with(r.starts)) << request.error().message;
     }
 }
 
@@ -109,12 +109,12 @@ TEST(generate_wire, requests_become_the_expected_bytes) {
         auto request = parse_generate(body);
         if (!request) return request.error();
         static std::vector<std::unique_ptr<id_maker>> makers;  // outlive what they name calls for
-        wire_golden::repliers with;
+        wire_golden::repliers made;
         makers.push_back(std::make_unique<id_maker>(wire_golden::counting()));
-        with.stream = std::make_unique<generate_stream>("req_golden", *makers.back());
+        made.stream = std::make_unique<generate_stream>("req_golden", *makers.back());
         makers.push_back(std::make_unique<id_maker>(wire_golden::counting()));
-        with.collector = std::make_unique<generate_collector>(*makers.back());
-        return with;
+        made.collector = std::make_unique<generate_collector>(*makers.back());
+        return made;
     };
     EXPECT_GE(wire_golden::run_all("agents", dialect::native, parse), 8);
 }

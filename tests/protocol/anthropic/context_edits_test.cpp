@@ -33,7 +33,7 @@ messages_request parsed(const std::string& edits, int turns = 6) {
     }
     auto request = parse_messages(R"({"model":"m","max_tokens":5,"messages":[)" + messages +
                                   R"(],"context_management":{"edits":[)" + edits + "]}}");
-    EXPECT_TRUE(request) << (request ? "" : request.error().what);
+    EXPECT_TRUE(request) << (request ? "" : request.error().message);
     return request ? std::move(*request) : messages_request{};
 }
 

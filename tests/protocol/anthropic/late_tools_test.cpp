@@ -26,7 +26,7 @@ messages_request parsed(const std::string& messages, const std::string& tools = 
     const std::string body = R"({"model":"m","max_tokens":5,"messages":[)" + messages +
                              R"(],"tools":[)" + tools + "]" + more + "}";
     auto request = parse_messages(body);
-    EXPECT_TRUE(request) << body << ": " << (request ? "" : request.error().what);
+    EXPECT_TRUE(request) << body << ": " << (request ? "" : request.error().message);
     return request ? std::move(*request) : messages_request{};
 }
 
@@ -126,7 +126,8 @@ TEST(late_tools, no_more_than_their_limit_are_defined) {
     const auto refused = parse_messages(R"({"model":"m","max_tokens":5,"messages":[)" + user +
                                         R"(,{"role":"system","content":[)" + blocks + "]}]}");
     ASSERT_FALSE(refused);
-    EXPECT_NE(refused.error().what.find("1000 tools"), std::string::npos) << refused.error().what;
+    EXPECT_NE(refused.error().message.find("1000 tools"), std::string::npos)
+        << refused.error().message;
 }
 
 TEST(late_tools, where_a_hosted_search_would_find_them_all_are_told_at_once) {
@@ -146,7 +147,7 @@ TEST(late_tools, those_of_a_thread_go_on_with_it) {
         R"("messages":[)" +
             user + "," + change("tool_addition", reference("c")) + "]}",
         {}, [&](const std::string&) -> result<engine::tool_lists> { return lists; });
-    ASSERT_TRUE(request) << request.error().what;
+    ASSERT_TRUE(request) << request.error().message;
     EXPECT_EQ(names(request->chat.tools), list{"a"});
     EXPECT_EQ(names(request->chat.callable_tools()), (list{"a", "b", "c"}));
     EXPECT_EQ(names(request->chat.deferred_tools), (list{"b", "c"}));

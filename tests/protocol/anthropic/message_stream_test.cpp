@@ -290,22 +290,23 @@ TEST(message_stream, diagnostics_say_why_not_more_was_remembered_in_the_vendors_
     using engine::miss_reason;
     const reply_options silent{"msg_1", "req_1", "m", {}};
     const reply_options asked{"msg_1", "req_1", "m", {}, false, false, true};
-    const reply_options behind{"msg_1", "req_1", "m", {}, false, false, true, "msg_0"};
+    const reply_options continued{"msg_1", "req_1", "m", {}, false, false, true, "msg_0"};
     EXPECT_EQ(diagnosis(silent, miss_reason::system_changed, 0), "absent");
     EXPECT_EQ(diagnosis(asked, miss_reason::none, 0), "null") << "the first turn";
-    EXPECT_EQ(diagnosis(behind, miss_reason::none, 70), "null");
-    EXPECT_EQ(diagnosis(behind, miss_reason::none, 0), R"({"type":"previous_message_not_found"})");
+    EXPECT_EQ(diagnosis(continued, miss_reason::none, 70), "null");
+    EXPECT_EQ(diagnosis(continued, miss_reason::none, 0),
+              R"({"type":"previous_message_not_found"})");
     for (const char* type :
          {"model_changed", "system_changed", "tools_changed", "messages_changed"})
         for (int i = 1; i <= static_cast<int>(miss_reason::too_short); ++i) {
             const auto why = static_cast<miss_reason>(i);
             if (to_string(why) != std::string(type)) continue;
-            EXPECT_EQ(diagnosis(behind, why, 70),
+            EXPECT_EQ(diagnosis(continued, why, 70),
                       R"({"type":")" + std::string(type) + R"(","cache_missed_input_tokens":29})");
         }
     for (miss_reason why : {miss_reason::evicted, miss_reason::corrupt, miss_reason::incompatible,
                             miss_reason::too_short})
-        EXPECT_EQ(diagnosis(behind, why, 70), R"({"type":"unavailable"})");
+        EXPECT_EQ(diagnosis(continued, why, 70), R"({"type":"unavailable"})");
 }
 
 TEST(message_stream, usage_adds_up_to_the_prompt_in_start_and_end) {

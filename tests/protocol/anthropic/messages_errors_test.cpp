@@ -14,7 +14,7 @@
 namespace semantic::protocol::anthropic {
 namespace {
 
-std::string with(const std::string& fields) {
+std::string body_with(const std::string& fields) {
     return R"({"model":"m","max_tokens":5,"messages":[{"role":"user","content":"Hi"}],)" + fields +
            "}";
 }
@@ -40,7 +40,7 @@ void expect_refused(const std::vector<bad_body>& table) {
         auto request = parse_messages(bad.body);
         ASSERT_FALSE(request);
         EXPECT_EQ(request.error().code, bad.code) << to_string(request.error().code);
-        EXPECT_EQ(request.error().what, bad.message);
+        EXPECT_EQ(request.error().message, bad.message);
         error_reply reply = make_error_reply(dialect::anthropic, request.error(), "req_1");
         EXPECT_EQ(reply.status, 400);
         auto error = boost::json::parse(reply.body).at("error");
@@ -152,74 +152,78 @@ TEST(parse_messages, bad_blocks_are_400_with_the_path) {
 
 TEST(parse_messages, bad_settings_are_400_with_the_path) {
     expect_refused({
-        {with(R"("temperature":2.1)"), errc::bad_value,
+        {body_with(R"("temperature":2.1)"), errc::bad_value,
          "temperature: must be between 0 and 2, is 2.1"},
-        {with(R"("temperature":-0.1)"), errc::bad_value,
+        {body_with(R"("temperature":-0.1)"), errc::bad_value,
          "temperature: must be between 0 and 2, is -0.1"},
-        {with(R"("temperature":"hot")"), errc::bad_value,
+        {body_with(R"("temperature":"hot")"), errc::bad_value,
          "temperature: expected a number, found a string"},
-        {with(R"("repetition_penalty":0)"), errc::bad_value,
+        {body_with(R"("repetition_penalty":0)"), errc::bad_value,
          "repetition_penalty: must be greater than 0"},
-        {with(R"("top_p":1.01)"), errc::bad_value, "top_p: must be between 0 and 1, is 1.01"},
-        {with(R"("top_k":-2)"), errc::bad_value, "top_k: must be between -1 and 2147483647, is -2"},
-        {with(R"("seed":-2)"), errc::bad_value,
+        {body_with(R"("top_p":1.01)"), errc::bad_value, "top_p: must be between 0 and 1, is 1.01"},
+        {body_with(R"("top_k":-2)"), errc::bad_value,
+         "top_k: must be between -1 and 2147483647, is -2"},
+        {body_with(R"("seed":-2)"), errc::bad_value,
          "seed: must be between -1 and 9223372036854775807, is -2"},
-        {with(R"("stream":"yes")"), errc::bad_value, "stream: expected a boolean, found a string"},
-        {with(R"("stop_sequences":"x")"), errc::bad_value,
+        {body_with(R"("stream":"yes")"), errc::bad_value,
+         "stream: expected a boolean, found a string"},
+        {body_with(R"("stop_sequences":"x")"), errc::bad_value,
          "stop_sequences: expected an array, found a string"},
-        {with(R"("stop_sequences":[7])"), errc::bad_value,
+        {body_with(R"("stop_sequences":[7])"), errc::bad_value,
          "stop_sequences.0: expected a string, found a number"},
-        {with(R"("system":7)"), errc::bad_value,
+        {body_with(R"("system":7)"), errc::bad_value,
          "system: expected a string or a list of text blocks, found a number"},
-        {with(R"("system":[{"type":"image"}])"), errc::unsupported,
+        {body_with(R"("system":[{"type":"image"}])"), errc::unsupported,
          "system.0: Could not process image: this model takes text only"},
-        {with(R"("metadata":7)"), errc::bad_value, "metadata: expected an object, found a number"},
-        {with(R"("metadata":{"user_id":7})"), errc::bad_value,
+        {body_with(R"("metadata":7)"), errc::bad_value,
+         "metadata: expected an object, found a number"},
+        {body_with(R"("metadata":{"user_id":7})"), errc::bad_value,
          "metadata.user_id: expected a string, found a number"},
-        {with(R"("output_config":{"format":{"type":"json_schema"}})"), errc::missing_field,
+        {body_with(R"("output_config":{"format":{"type":"json_schema"}})"), errc::missing_field,
          "output_config.format.schema: field required"},
-        {with(R"("output_format":{"type":"json_schema","schema":7})"), errc::bad_value,
+        {body_with(R"("output_format":{"type":"json_schema","schema":7})"), errc::bad_value,
          "output_format.schema: expected an object, found a number"},
-        {with(R"("output_format":{"type":"xml"})"), errc::bad_value,
+        {body_with(R"("output_format":{"type":"xml"})"), errc::bad_value,
          R"(output_format.type: must be "json_schema", is "xml")"},
-        {with(R"("mcp_servers":[{"url":"x"}])"), errc::unsupported,
+        {body_with(R"("mcp_servers":[{"url":"x"}])"), errc::unsupported,
          "mcp_servers: this server does not call MCP servers"},
-        {with(R"("tool_choice":{"type":"any"})"), errc::bad_value,
+        {body_with(R"("tool_choice":{"type":"any"})"), errc::bad_value,
          "tool_choice.type: there are no tools to call"},
-        {with(R"("tool_choice":{"type":"tool","name":"x"},)"
-              R"("tools":[{"name":"f","input_schema":{}}])"),
+        {body_with(R"("tool_choice":{"type":"tool","name":"x"},)"
+                   R"("tools":[{"name":"f","input_schema":{}}])"),
          errc::bad_value, "tool_choice.name: there is no tool 'x'"},
-        {with(R"("tool_choice":{"type":"tool"})"), errc::missing_field,
+        {body_with(R"("tool_choice":{"type":"tool"})"), errc::missing_field,
          "tool_choice.name: field required"},
-        {with(R"("tool_choice":{"type":"any"},"tools":[{"name":"f","input_schema":{}}],)"
-              R"("output_format":{"type":"json_schema","schema":{}})"),
+        {body_with(R"("tool_choice":{"type":"any"},"tools":[{"name":"f","input_schema":{}}],)"
+                   R"("output_format":{"type":"json_schema","schema":{}})"),
          errc::bad_value,
          "tool_choice.type: an answer cannot be tool calls and a JSON text at once"},
-        {with(R"("tools":[{"name":"f","input_schema":{},"strict":1}])"), errc::bad_value,
+        {body_with(R"("tools":[{"name":"f","input_schema":{},"strict":1}])"), errc::bad_value,
          "tools.0.strict: expected a boolean, found a number"},
-        {with(R"("tool_choice":{"type":"maybe"})"), errc::bad_value,
+        {body_with(R"("tool_choice":{"type":"maybe"})"), errc::bad_value,
          R"(tool_choice.type: must be "auto", "any", "tool" or "none")"},
-        {with(R"("tool_choice":"auto")"), errc::bad_value,
+        {body_with(R"("tool_choice":"auto")"), errc::bad_value,
          "tool_choice: expected an object, found a string"},
     });
 }
 
 TEST(parse_messages, bad_tools_are_400_with_the_path) {
     expect_refused({
-        {with(R"("tools":{})"), errc::bad_value, "tools: expected an array, found an object"},
-        {with(R"("tools":[7])"), errc::bad_value, "tools.0: expected an object, found a number"},
-        {with(R"("tools":[{}])"), errc::missing_field, "tools.0.name: field required"},
-        {with(R"("tools":[{"name":"a b","input_schema":{}}])"), errc::bad_value,
+        {body_with(R"("tools":{})"), errc::bad_value, "tools: expected an array, found an object"},
+        {body_with(R"("tools":[7])"), errc::bad_value,
+         "tools.0: expected an object, found a number"},
+        {body_with(R"("tools":[{}])"), errc::missing_field, "tools.0.name: field required"},
+        {body_with(R"("tools":[{"name":"a b","input_schema":{}}])"), errc::bad_value,
          "tools.0.name: may contain only letters, digits, - and _, is \"a b\""},
-        {with(R"("tools":[{"name":"a"}])"), errc::missing_field,
+        {body_with(R"("tools":[{"name":"a"}])"), errc::missing_field,
          "tools.0.input_schema: field required"},
-        {with(R"("tools":[{"name":"a","input_schema":[]}])"), errc::bad_value,
+        {body_with(R"("tools":[{"name":"a","input_schema":[]}])"), errc::bad_value,
          "tools.0.input_schema: expected an object, found an array"},
-        {with(R"("tools":[{"name":"a","description":7,"input_schema":{}}])"), errc::bad_value,
+        {body_with(R"("tools":[{"name":"a","description":7,"input_schema":{}}])"), errc::bad_value,
          "tools.0.description: expected a string, found a number"},
-        {with(R"("tools":[{"name":"a","input_schema":{}},{"name":"a","input_schema":{}}])"),
+        {body_with(R"("tools":[{"name":"a","input_schema":{}},{"name":"a","input_schema":{}}])"),
          errc::bad_value, "tools.1.name: tool names must be unique, found \"a\" twice"},
-        {with(R"("tools":[{"type":"bash_20250124"}])"), errc::missing_field,
+        {body_with(R"("tools":[{"type":"bash_20250124"}])"), errc::missing_field,
          "tools.0.name: field required"},
     });
 }
@@ -235,7 +239,7 @@ TEST(parse_messages, what_a_thread_cannot_take_is_refused_by_place) {
     struct row {
         std::string body;
         errc code;
-        const char* what;
+        const char* message;
         const char* error_code;
     };
     const row rows[]{
@@ -261,7 +265,7 @@ TEST(parse_messages, what_a_thread_cannot_take_is_refused_by_place) {
         auto request = parse_messages(one.body);
         ASSERT_FALSE(request) << one.body;
         EXPECT_EQ(request.error().code, one.code) << one.body;
-        EXPECT_EQ(request.error().what, one.what) << one.body;
+        EXPECT_EQ(request.error().message, one.message) << one.body;
         EXPECT_EQ(request.error().error_code, one.error_code) << one.body;
     }
     error_reply reply = make_error_reply(dialect::anthropic, thread_not_found("msg_1"), "");
@@ -275,7 +279,7 @@ TEST(parse_messages, long_text_of_the_client_is_cut_in_the_error) {
     auto request = parse_messages(saying(R"([{"role":")" + std::string(63, 'x') + "é" +
                                          std::string(1000, 'x') + R"(","content":"x"}])"));
     ASSERT_FALSE(request);
-    EXPECT_EQ(request.error().what,
+    EXPECT_EQ(request.error().message,
               R"(messages.0.role: must be "user", "assistant" or "system", is ")" +
                   std::string(63, 'x') + "…\"");
 }
@@ -291,10 +295,10 @@ template <class Make>
 void expect_limit(std::size_t max, const messages_limits& limits, const std::string& message,
                   Make make) {
     auto at_limit = parse_messages(make(max), limits);
-    EXPECT_TRUE(at_limit) << at_limit.error().what;
+    EXPECT_TRUE(at_limit) << at_limit.error().message;
     auto over = parse_messages(make(max + 1), limits);
     ASSERT_FALSE(over) << message;
-    EXPECT_EQ(over.error().what, message);
+    EXPECT_EQ(over.error().message, message);
     EXPECT_EQ(over.error().code, errc::bad_value);
 }
 
@@ -310,27 +314,27 @@ TEST(messages_limits, every_list_is_accepted_at_its_limit_and_refused_one_above)
         return asking(repeated(R"({"type":"text","text":"x"})", n));
     });
     expect_limit(4, limits, "system: may have 4 items, has 5", [](std::size_t n) {
-        return with("\"system\":[" + repeated(R"({"type":"text","text":"x"})", n) + "]");
+        return body_with("\"system\":[" + repeated(R"({"type":"text","text":"x"})", n) + "]");
     });
     expect_limit(2, limits, "tools: may have 2 items, has 3", [](std::size_t n) {
         std::string tools;
         for (std::size_t i = 0; i < n; ++i)
             tools += std::string(i ? "," : "") + R"({"input_schema":{},"name":"t)" +
                      std::to_string(i) + "\"}";
-        return with("\"tools\":[" + tools + "]");
+        return body_with("\"tools\":[" + tools + "]");
     });
 }
 
 TEST(messages_limits, every_name_is_accepted_at_its_length_and_refused_one_byte_longer) {
     expect_limit(128, {}, "tools.0.name: may have 128 bytes, has 129", [](std::size_t n) {
-        return with(R"("tools":[{"input_schema":{},"name":")" + std::string(n, 'a') + "\"}]");
+        return body_with(R"("tools":[{"input_schema":{},"name":")" + std::string(n, 'a') + "\"}]");
     });
     expect_limit(512, {}, "model: may have 512 bytes, has 513", [](std::size_t n) {
         return R"({"max_tokens":5,"messages":[{"role":"user","content":"Hi"}],"model":")" +
                std::string(n, 'a') + "\"}";
     });
     expect_limit(512, {}, "metadata.user_id: may have 512 bytes, has 513", [](std::size_t n) {
-        return with(R"("metadata":{"user_id":")" + std::string(n, 'a') + "\"}");
+        return body_with(R"("metadata":{"user_id":")" + std::string(n, 'a') + "\"}");
     });
     expect_limit(
         65'536, {}, "messages.0.content.0.tool_use_id: may have 65536 bytes, has 65537",
@@ -338,7 +342,7 @@ TEST(messages_limits, every_name_is_accepted_at_its_length_and_refused_one_byte_
             return asking(R"({"type":"tool_result","tool_use_id":")" + std::string(n, 'a') + "\"}");
         });
     expect_limit(1024, {}, "stop_sequences.0: may have 1024 bytes, has 1025", [](std::size_t n) {
-        return with("\"stop_sequences\":[\"" + std::string(n, 'a') + "\"]");
+        return body_with("\"stop_sequences\":[\"" + std::string(n, 'a') + "\"]");
     });
 }
 
@@ -349,7 +353,7 @@ TEST(messages_limits, greatest_max_tokens_passes) {
 
 TEST(messages_limits, body_one_byte_over_its_limit_is_413) {
     messages_limits limits;
-    std::string body = with(R"("x":1)");
+    std::string body = body_with(R"("x":1)");
     limits.json.bytes_max = body.size();
     EXPECT_TRUE(parse_messages(body, limits));
     auto over = parse_messages(body + " ", limits);

@@ -22,7 +22,7 @@ std::string body(const std::string& fields = "",
 
 messages_request parsed(const std::string& text) {
     auto request = parse_messages(text);
-    EXPECT_TRUE(request) << text << ": " << (request ? "" : request.error().what);
+    EXPECT_TRUE(request) << text << ": " << (request ? "" : request.error().message);
     return request ? std::move(*request) : messages_request{};
 }
 
@@ -364,7 +364,7 @@ TEST(parse_messages, thinking_is_as_the_request_says_and_off_when_it_does_not) {
         std::string body =
             R"({"model":"m","max_tokens":9,"messages":[{"role":"user","content":"a"}])";
         auto request = parse_messages(body + expected.fields + "}");
-        ASSERT_TRUE(request) << expected.fields << request.error().what;
+        ASSERT_TRUE(request) << expected.fields << request.error().message;
         auto wanted = request->take_generation({}, {});
         EXPECT_EQ(wanted.thinking.enabled, expected.enabled) << expected.fields;
         EXPECT_EQ(request->shows_thinking, expected.enabled);
@@ -387,12 +387,12 @@ TEST(parse_messages, thinking_that_is_none_is_refused_by_name) {
                 R"({"model":"m","max_tokens":9,"messages":[{"role":"user","content":"a"}],)") +
             fields + "}");
         ASSERT_FALSE(request) << fields;
-        EXPECT_TRUE(request.error().what.starts_with(place)) << request.error().what;
+        EXPECT_TRUE(request.error().message.starts_with(place)) << request.error().message;
     }
 }
 
 TEST(parse_messages, thinking_comes_back_with_its_signature_and_unchanged) {
-    auto with = [](const std::string& block) {
+    auto parse_with = [](const std::string& block) {
         return parse_messages(
             R"({"model":"m","max_tokens":9,"messages":[{"role":"user","content":"a"},)"
             R"({"role":"assistant","content":[)" +
@@ -403,18 +403,20 @@ TEST(parse_messages, thinking_comes_back_with_its_signature_and_unchanged) {
     };
     const std::string signed_text =
         R"({"type":"thinking","thinking":"hm","signature":")" + signature_of("hm") + "\"}";
-    EXPECT_EQ(thinking_of(*with(signed_text)), "hm");
-    EXPECT_EQ(thinking_of(*with(R"({"type":"thinking","thinking":"hm","signature":"EqQBCg"})")),
-              "hm")
+    EXPECT_EQ(thinking_of(*parse_with(signed_text)), "hm");
+    EXPECT_EQ(
+        thinking_of(*parse_with(R"({"type":"thinking","thinking":"hm","signature":"EqQBCg"})")),
+        "hm")
         << "another server's";
-    EXPECT_EQ(thinking_of(*with(R"({"type":"thinking","thinking":"hm"})")), "hm");
-    auto changed =
-        with(R"({"type":"thinking","thinking":"ho","signature":")" + signature_of("hm") + "\"}");
+    EXPECT_EQ(thinking_of(*parse_with(R"({"type":"thinking","thinking":"hm"})")), "hm");
+    auto changed = parse_with(R"({"type":"thinking","thinking":"ho","signature":")" +
+                              signature_of("hm") + "\"}");
     ASSERT_FALSE(changed);
-    EXPECT_TRUE(changed.error().what.starts_with("messages.1.content.0.signature"))
-        << changed.error().what;
-    EXPECT_EQ(with(R"({"type":"redacted_thinking","data":"x"})")->chat.messages.at(1).parts.size(),
-              1u);
+    EXPECT_TRUE(changed.error().message.starts_with("messages.1.content.0.signature"))
+        << changed.error().message;
+    EXPECT_EQ(
+        parse_with(R"({"type":"redacted_thinking","data":"x"})")->chat.messages.at(1).parts.size(),
+        1u);
 }
 
 TEST(parse_count_tokens, takes_the_same_prompt_without_max_tokens) {
@@ -446,7 +448,7 @@ TEST(parse_messages, thread_is_created_or_continued_with_the_tools_that_it_has) 
     const std::string thread = R"(,"thread":{"type":"continue","previous_message_id":"msg_1"})";
     auto continued = parse_messages(
         body(thread + R"(,"tool_choice":{"type":"tool","name":"look"})"), {}, tools_of);
-    ASSERT_TRUE(continued) << continued.error().what;
+    ASSERT_TRUE(continued) << continued.error().message;
     EXPECT_TRUE(continued->thread.is_kept);
     EXPECT_EQ(continued->thread.continues, "msg_1");
     ASSERT_EQ(continued->chat.tools.size(), 1u);
@@ -454,20 +456,20 @@ TEST(parse_messages, thread_is_created_or_continued_with_the_tools_that_it_has) 
     EXPECT_FALSE(parse_messages(body(thread + R"(,"tool_choice":{"type":"tool","name":"x"})"), {},
                                 tools_of));
     auto counted = parse_count_tokens(body(thread), {}, tools_of);
-    ASSERT_TRUE(counted) << counted.error().what;
+    ASSERT_TRUE(counted) << counted.error().message;
     EXPECT_EQ(counted->thread.continues, "msg_1");
     EXPECT_EQ(counted->chat.tools.size(), 1u);
 }
 
 TEST(parse_count_tokens, fails_with_the_same_errors) {
     EXPECT_EQ(parse_count_tokens("{").error().code, errc::malformed_json);
-    EXPECT_EQ(parse_count_tokens("[]").error().what,
+    EXPECT_EQ(parse_count_tokens("[]").error().message,
               "the body: expected an object, found an array");
-    EXPECT_EQ(parse_count_tokens(R"({"messages":[]})").error().what, "model: field required");
-    EXPECT_EQ(parse_count_tokens(R"({"model":"m","messages":[]})").error().what,
+    EXPECT_EQ(parse_count_tokens(R"({"messages":[]})").error().message, "model: field required");
+    EXPECT_EQ(parse_count_tokens(R"({"model":"m","messages":[]})").error().message,
               "messages: at least one message is required");
     auto fork = parse_count_tokens(R"({"model":"m","thread":{"type":"x"},"messages":[]})");
-    EXPECT_EQ(fork.error().what, R"(thread.type: must be "create" or "continue", is "x")");
+    EXPECT_EQ(fork.error().message, R"(thread.type: must be "create" or "continue", is "x")");
 }
 
 }  // namespace

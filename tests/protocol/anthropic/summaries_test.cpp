@@ -33,7 +33,7 @@ TEST(summaries_asked_for, are_a_question_behind_the_conversation) {
     auto request = parse_messages(
         body(R"(,"compaction":{"type":"summarize"},"tools":[{"name":"a","input_schema":{}}],)"
              R"("tool_choice":{"type":"any"},"stop_sequences":["x"])"));
-    ASSERT_TRUE(request) << request.error().what;
+    ASSERT_TRUE(request) << request.error().message;
     EXPECT_TRUE(request->compacts);
     EXPECT_EQ(outline(request->chat),
               "user: [Hi]\nuser: [" + std::string(summary_question()) + "]\n");
@@ -77,7 +77,7 @@ TEST(summaries_asked_for, come_in_one_block_that_comes_back) {
     auto next =
         parse_messages(R"({"model":"m","max_tokens":5,"messages":[{"role":"user","content":[)" +
                        block + R"(,{"type":"text","text":"Go on."}]}]})");
-    ASSERT_TRUE(next) << next.error().what;
+    ASSERT_TRUE(next) << next.error().message;
     EXPECT_EQ(outline(next->chat),
               "user: [" + std::string(summary_head) + "The dog is called Biscuit.] [Go on.]\n");
 }
@@ -93,7 +93,7 @@ TEST(summaries_in_between, are_the_first_block_and_what_the_answer_goes_on_behin
     const json::object block = compaction_block("S.", {});
     const std::string next = body_behind_summary(R"({"model":"m","max_tokens":5})", block);
     auto request = parse_messages(next);
-    ASSERT_TRUE(request) << request.error().what;
+    ASSERT_TRUE(request) << request.error().message;
     EXPECT_EQ(outline(request->chat), "user: [" + std::string(summary_head) + "S.]\n");
     id_maker ids = numbers();
     reply_options options;
@@ -148,7 +148,7 @@ TEST(safeguards, are_read_with_what_matters_of_their_context) {
     EXPECT_FALSE(parse_messages(body(""))->safeguards);
     auto odd = parse_messages(
         body(R"(,"safeguards":[{"type":"dangerous_tool_use","classifier_context":["x"]}])"));
-    EXPECT_TRUE(odd) << odd.error().what;
+    EXPECT_TRUE(odd) << odd.error().message;
 }
 
 TEST(safeguards, the_judge_is_held_to_an_outcome_for_each_call) {

@@ -60,10 +60,10 @@ TEST(tally, each_mode_decides_in_its_way_and_ties_are_defined) {
              row{ranked_choice, {"w", "x", "x", "y", "y", "wy"}, "", true, 4},
          }) {
         const auto size = static_cast<int>(std::max<std::size_t>(r.votes.size(), 3));
-        voters who{{}, 0};
-        for (int i = 0; i < size; ++i) who.agents.push_back(i);
+        voters electorate{{}, 0};
+        for (int i = 0; i < size; ++i) electorate.agents.push_back(i);
         const tally out =
-            tally_of(asked_with(static_cast<std::size_t>(r.choices), r.votes), r.mode, who);
+            tally_of(asked_with(static_cast<std::size_t>(r.choices), r.votes), r.mode, electorate);
         const std::string shown = ::testing::PrintToString(r.votes) + " by " +
                                   decision_names[static_cast<std::size_t>(index_of(r.mode))];
         EXPECT_EQ(out.winner.value_or(""), r.winner) << shown;
@@ -91,12 +91,12 @@ TEST(tally, a_run_off_says_what_dropped_out) {
 
 // A vote of an agent of `s`, put in by its id.
 void cast(session& s, const std::string& agent, const std::string& choice, const words& ranking) {
-    auto which = put_question(s, "Where to?");
-    ASSERT_TRUE(which) << which.error().what;
-    auto one = vote_of(s, s.questions[*which], {agent, "Where to?", choice, ranking}, "v");
-    ASSERT_TRUE(one) << one.error().what;
-    apply(s, voted{*which, *one, "n"});
-    settle(s, *which, "t");
+    auto index = put_question(s, "Where to?");
+    ASSERT_TRUE(index) << index.error().message;
+    auto one = vote_of(s, s.questions[*index], {agent, "Where to?", choice, ranking}, "v");
+    ASSERT_TRUE(one) << one.error().message;
+    apply(s, voted{*index, *one, "n"});
+    settle(s, *index, "t");
 }
 
 TEST(ballot, closes_with_the_last_vote_and_all_are_told) {
@@ -150,9 +150,9 @@ TEST(ballot, the_coordinator_alone_is_waited_for_where_it_decides) {
 
 TEST(ballot, what_cannot_be_voted_is_refused) {
     session s = session_with({"participant", "observer"});
-    auto which = put_question(s, "Q", {"x", "y"});
+    auto index = put_question(s, "Q", {"x", "y"});
     const auto code = [&](const cast_vote& wish) {
-        auto one = vote_of(s, s.questions[*which], wish, "v");
+        auto one = vote_of(s, s.questions[*index], wish, "v");
         return one ? errc{} : one.error().code;
     };
     EXPECT_EQ(code({"a", "Q", "x", {}}), errc{});
@@ -182,8 +182,8 @@ TEST(ballot, questions_and_choices_have_bounds) {
 
 TEST(ballot, agents_answers_are_held_to_the_choices_and_read_back) {
     session s = session_with({"participant"});
-    auto which = put_question(s, "Q", {"the \"sea\"", "hills"});
-    question& asked = s.questions[*which];
+    auto index = put_question(s, "Q", {"the \"sea\"", "hills"});
+    question& asked = s.questions[*index];
     EXPECT_EQ(ballot_for(s, asked).schema_json, R"({"enum":["the \"sea\"","hills"]})");
     EXPECT_EQ(read_ballot(s, asked, 0, R"("the \"sea\"")")->choice, "the \"sea\"");
     EXPECT_EQ(read_ballot(s, asked, 0, R"("the \"s)").error().code, errc::internal);

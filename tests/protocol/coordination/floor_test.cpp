@@ -10,16 +10,16 @@ namespace {
 using roles = std::vector<std::string>;
 
 std::string order_of(const session& s, int round) {
-    std::string who;
+    std::string letters;
     for (const slot& each : speaking_order(s, round))
-        who += s.agents[static_cast<std::size_t>(each.agent)].id;
-    return who;
+        letters += s.agents[static_cast<std::size_t>(each.agent)].id;
+    return letters;
 }
 
 TEST(speaking_order, each_format_has_its_own) {
     struct row {
         debate_format format;
-        roles with;
+        roles members;
         std::string first, second;  // rounds
     };
     using enum debate_format;
@@ -39,9 +39,9 @@ TEST(speaking_order, each_format_has_its_own) {
                  "cbad"},
              row{parliamentary, {"participant", "critic", "observer"}, "ab", "ba"},
          }) {
-        const session s = session_with(r.with, topology::round_robin, r.format);
+        const session s = session_with(r.members, topology::round_robin, r.format);
         const std::string shown = format_names[static_cast<std::size_t>(index_of(r.format))] +
-                                  std::string(" ") + std::to_string(r.with.size());
+                                  std::string(" ") + std::to_string(r.members.size());
         EXPECT_EQ(order_of(s, 0), r.first) << shown;
         EXPECT_EQ(order_of(s, 1), r.second) << shown;
     }
@@ -70,7 +70,7 @@ TEST(speaking_order, cues_say_what_the_format_asks_for) {
 TEST(next_turn, each_topology_gives_the_floor_in_its_way) {
     struct row {
         topology form;
-        roles with;
+        roles members;
         std::string spoke;
     };
     using enum topology;
@@ -86,9 +86,10 @@ TEST(next_turn, each_topology_gives_the_floor_in_its_way) {
              row{interrupt, {"participant", "participant", "participant"}, "abcabca"},
              row{interrupt, {"participant"}, "aaaaaaa"},
          }) {
-        session s = session_with(r.with, r.form);
+        session s = session_with(r.members, r.form);
         EXPECT_EQ(speakers(s, 7), r.spoke)
-            << topology_names[static_cast<std::size_t>(index_of(r.form))] << " " << r.with.size();
+            << topology_names[static_cast<std::size_t>(index_of(r.form))] << " "
+            << r.members.size();
     }
 }
 
@@ -198,10 +199,10 @@ TEST(rounds, a_turn_that_passes_counts_and_says_nothing) {
 TEST(turn_behind_next, is_who_speaks_then_in_the_same_round_or_the_next_one) {
     session s = session_with({"participant", "participant", "observer"}, topology::round_robin);
     apply(s, told{"m", "Talk."});
-    auto behind = turn_behind_next(s, true);
-    ASSERT_TRUE(behind);
-    EXPECT_EQ(behind->agent, 1);
-    EXPECT_EQ(behind->reads, 1u);
+    auto following = turn_behind_next(s, true);
+    ASSERT_TRUE(following);
+    EXPECT_EQ(following->agent, 1);
+    EXPECT_EQ(following->reads, 1u);
     speakers(s, 1);
     EXPECT_FALSE(turn_behind_next(s, true)) << "the round is over then";
     EXPECT_EQ(turn_behind_next(s, false)->agent, 0);

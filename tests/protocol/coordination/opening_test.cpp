@@ -15,7 +15,7 @@ result<opening> parsed(const std::string& body) {
 
 session opened(const std::string& body, bool remembers = false) {
     auto wanted = parsed(body);
-    EXPECT_TRUE(wanted) << (wanted ? "" : wanted.error().what);
+    EXPECT_TRUE(wanted) << (wanted ? "" : wanted.error().message);
     if (!wanted) return {};
     int made = 0;
     return open_session(

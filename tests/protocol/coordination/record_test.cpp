@@ -24,7 +24,7 @@ session busy_session() {
     return s;
 }
 
-std::string with(std::string record, const std::string& from, const std::string& to) {
+std::string replaced(std::string record, const std::string& from, const std::string& to) {
     const std::size_t at = record.find(from);
     EXPECT_NE(at, std::string::npos) << from << " in " << record;
     return at == std::string::npos ? record : record.replace(at, from.size(), to);
@@ -33,7 +33,7 @@ std::string with(std::string record, const std::string& from, const std::string&
 TEST(record, comes_back_as_it_was) {
     const std::string record = to_record(busy_session());
     auto again = session_of(record);
-    ASSERT_TRUE(again) << again.error().what;
+    ASSERT_TRUE(again) << again.error().message;
     EXPECT_EQ(to_record(*again), record);
     EXPECT_EQ(again->agents[1].system_prompt, busy_session().agents[1].system_prompt);
     EXPECT_EQ(again->owes_answer, busy_session().owes_answer);
@@ -48,14 +48,14 @@ TEST(record, of_all_that_is_kept_comes_back_as_it_was) {
         {{"k1", "/turn\n{}", "{\"a\":1}"}}};
     const std::string record = to_record(all);
     const auto again = kept_session_of(record);
-    ASSERT_TRUE(again) << again.error().what;
+    ASSERT_TRUE(again) << again.error().message;
     EXPECT_EQ(to_record(*again), record);
     EXPECT_TRUE(again->memories[0].second.has_older);
-    EXPECT_EQ(again->replies[0].what, "/turn\n{}");
+    EXPECT_EQ(again->replies[0].digest, "/turn\n{}");
     for (std::size_t bytes = 0; bytes < record.size(); ++bytes)
         ASSERT_FALSE(kept_session_of(record.substr(0, bytes))) << bytes;
     EXPECT_FALSE(kept_session_of(to_record(all.now))) << "another kind";
-    EXPECT_FALSE(kept_session_of(with(record, "\"turn\":3", "\"turn\":-1")));
+    EXPECT_FALSE(kept_session_of(replaced(record, "\"turn\":3", "\"turn\":-1")));
 }
 
 TEST(record, of_a_stream_that_was_kept_comes_back_as_it_was) {
@@ -67,11 +67,12 @@ TEST(record, of_a_stream_that_was_kept_comes_back_as_it_was) {
     all.replies.push_back({"k1", "what", "end", {turn}});
     const std::string record = to_record(all);
     const auto again = kept_session_of(record);
-    ASSERT_TRUE(again) << again.error().what;
+    ASSERT_TRUE(again) << again.error().message;
     EXPECT_EQ(to_record(*again), record);
     EXPECT_EQ(again->replies[0].turns[0].sizes, (std::vector<std::uint32_t>{2, 2}));
-    EXPECT_FALSE(kept_session_of(with(record, "[2,2]", "[2,3]"))) << "more than the text has";
-    EXPECT_FALSE(kept_session_of(with(record, "\"agent\":1,\"start\"", "\"agent\":9,\"start\"")));
+    EXPECT_FALSE(kept_session_of(replaced(record, "[2,2]", "[2,3]"))) << "more than the text has";
+    EXPECT_FALSE(
+        kept_session_of(replaced(record, "\"agent\":1,\"start\"", "\"agent\":9,\"start\"")));
 }
 
 TEST(record, has_parts_of_any_number_of_items_and_those_of_an_earlier_server) {
@@ -89,11 +90,11 @@ TEST(record, has_parts_of_any_number_of_items_and_those_of_an_earlier_server) {
         return found == parts.end() ? std::nullopt : std::optional(found->second);
     };
     const auto again = kept_session_of(record, reader);
-    ASSERT_TRUE(again) << again.error().what;
+    ASSERT_TRUE(again) << again.error().message;
     EXPECT_EQ(to_record(again->now), to_record(all));
     EXPECT_EQ(bytes_of(again->now), bytes_of(all));
     EXPECT_EQ(again->now.agents[0].messages, part_items + 3);
-    EXPECT_FALSE(kept_session_of(with(record, "\"items\":2", "\"items\":3"), reader));
+    EXPECT_FALSE(kept_session_of(replaced(record, "\"items\":2", "\"items\":3"), reader));
 }
 
 TEST(record, without_lines_has_all_else) {
@@ -141,7 +142,7 @@ TEST(record, that_no_session_can_have_is_refused_by_its_path) {
              row{"\"owes_answer\":", "\"owes_answer\":3", "owes_answer"},
              row{"\"max_turns\":0", "\"max_turns\":-1", "max_turns"},
          }) {
-        auto read = session_of(with(record, r.from, r.to));
+        auto read = session_of(replaced(record, r.from, r.to));
         ASSERT_FALSE(read) << r.to;
         EXPECT_EQ(read.error().path, r.path) << r.to;
     }

@@ -67,10 +67,10 @@ class random_sessions {
     void begin() {
         static const char* const roles[]{"participant", "participant", "moderator", "critic",
                                          "observer"};
-        std::vector<std::string> with{"participant", "participant"};
+        std::vector<std::string> members{"participant", "participant"};
         const int more = below(4);
-        for (int i = 0; i < more; ++i) with.emplace_back(roles[below(5)]);
-        s_ = session_with(with, static_cast<topology>(below(5)),
+        for (int i = 0; i < more; ++i) members.emplace_back(roles[below(5)]);
+        s_ = session_with(members, static_cast<topology>(below(5)),
                           static_cast<debate_format>(below(5)));
         if (s_.form == topology::broadcast) s_.format = debate_format::free_form;
         s_.id = "coord_" + std::to_string(++sessions_);
@@ -115,15 +115,15 @@ class random_sessions {
     }
 
     void vote() {
-        auto which = put_question(s_, "Q" + std::to_string(below(2)));
-        if (!which) return;
-        auto one = vote_of(s_, s_.questions[*which],
-                           {at(anybody()).id, s_.questions[*which].text,
+        auto index = put_question(s_, "Q" + std::to_string(below(2)));
+        if (!index) return;
+        auto one = vote_of(s_, s_.questions[*index],
+                           {at(anybody()).id, s_.questions[*index].text,
                             std::string(1, static_cast<char>('x' + below(3)))},
                            "v");
         if (!one) return;
-        apply(s_, voted{*which, *one, "n"});
-        settle(s_, *which, "t");
+        apply(s_, voted{*index, *one, "n"});
+        settle(s_, *index, "t");
     }
 
     void turn() {
@@ -134,8 +134,8 @@ class random_sessions {
         auto plan = next_turn(s_, wish, felt);
         if (!plan) return;
         ASSERT_NE(part_of(at(plan->agent).role), part::observer);
-        memory& of = memories_[memory_name(s_, at(plan->agent))];
-        const prompt asked = prompt_of(s_, of, *plan);
+        memory& known = memories_[memory_name(s_, at(plan->agent))];
+        const prompt asked = prompt_of(s_, known, *plan);
         check_prompt(asked, plan->agent);
         check_growth(texts_of(asked), plan->agent);
         // Somebody may whisper while the model writes.
@@ -145,7 +145,7 @@ class random_sessions {
             plan->to == nobody ? std::vector<int>{} : std::vector<int>{plan->agent, plan->to};
         std::string answer = is_silent ? "" : marked(heard_by);
         said event{plan->agent, plan->to, plan->reads, "m", answer};
-        event.is_remembered = remember(of, at(plan->agent), asked.reading, answer);
+        event.is_remembered = remember(known, at(plan->agent), asked.reading, answer);
         if (event.is_remembered) {
             remembered_[memory_name(s_, at(plan->agent))] = texts_of(asked);
             remembered_[memory_name(s_, at(plan->agent))].push_back(answer);
@@ -207,15 +207,15 @@ class random_sessions {
     void check_record() {
         const std::string record = to_record(s_);
         auto again = session_of(record);
-        ASSERT_TRUE(again) << again.error().what << "\n" << record;
+        ASSERT_TRUE(again) << again.error().message << "\n" << record;
         ASSERT_EQ(to_record(*again), record);
         // The session goes on from its record as it would have without.
         s_ = std::move(*again);
-        for (auto& [name, of] : memories_) {
-            auto same = memory_of(to_record(of));
-            ASSERT_TRUE(same) << same.error().what;
-            ASSERT_EQ(to_record(*same), to_record(of));
-            of = std::move(*same);
+        for (auto& [name, known] : memories_) {
+            auto same = memory_of(to_record(known));
+            ASSERT_TRUE(same) << same.error().message;
+            ASSERT_EQ(to_record(*same), to_record(known));
+            known = std::move(*same);
         }
     }
 

@@ -31,14 +31,14 @@ inline void take_turn(session& s, const turn_plan& plan, const std::string& text
 
 /// Takes the next `turns` turns. Returns: who spoke, one letter each ("abc").
 inline std::string speakers(session& s, int turns) {
-    std::string who;
+    std::string letters;
     for (int i = 0; i < turns; ++i) {
         auto plan = next_turn(s, {});
         if (!plan) break;
-        who += s.agents[static_cast<std::size_t>(plan->agent)].id;
+        letters += s.agents[static_cast<std::size_t>(plan->agent)].id;
         take_turn(s, *plan, "x" + std::to_string(s.turn));
     }
-    return who;
+    return letters;
 }
 
 }  // namespace semantic::protocol::coordination

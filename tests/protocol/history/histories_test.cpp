@@ -22,7 +22,7 @@ using names = std::vector<std::string>;
 /// What a request says to the model, and what of it is left out: "user: [Hi]\n" "left out: x y".
 template <class Request>
 std::string taken(const result<Request>& request) {
-    if (!request) return request.error().what;
+    if (!request) return request.error().message;
     std::string said = outline(request->chat);
     for (const std::string& each : request->left_out) said += "left out: " + each + "\n";
     return said;
@@ -171,13 +171,13 @@ TEST(histories, system_texts_behind_a_message_leave_it_the_newest) {
     const std::string images = R"({"role":"user","content":"","images":["AA=="]})";
     const std::string system = R"(,{"role":"system","content":"Plan mode is on."})";
     const std::string said = R"(,{"role":"assistant","content":"Yes."})";
-    for (const std::string& behind : {system, system + system}) {
-        EXPECT_EQ(message(block + behind), "messages.0.content.0: " + no_image);
-        EXPECT_EQ(chat(part + behind), "messages.0.content.0: " + no_image);
-        EXPECT_EQ(response(item + behind), "input.0.content.0: " + no_image);
-        EXPECT_EQ(ollama_chat(images + behind), "messages.0.images: " + no_image);
-        for (const std::string& told : {message(block + said + behind), chat(part + said + behind),
-                                        ollama_chat(images + said + behind)})
+    for (const std::string& later : {system, system + system}) {
+        EXPECT_EQ(message(block + later), "messages.0.content.0: " + no_image);
+        EXPECT_EQ(chat(part + later), "messages.0.content.0: " + no_image);
+        EXPECT_EQ(response(item + later), "input.0.content.0: " + no_image);
+        EXPECT_EQ(ollama_chat(images + later), "messages.0.images: " + no_image);
+        for (const std::string& told : {message(block + said + later), chat(part + said + later),
+                                        ollama_chat(images + said + later)})
             EXPECT_TRUE(told.starts_with("user: [[image left out]]\nassistant: [Yes.]")) << told;
     }
 }
@@ -185,7 +185,7 @@ TEST(histories, system_texts_behind_a_message_leave_it_the_newest) {
 TEST(histories, parts_of_unknown_types_are_left_out_unless_the_newest_message_has_no_other) {
     const std::string unknown = R"({"type":"hologram","x":1})";
     const std::string only = R"({"role":"user","content":[)" + unknown + "]}";
-    const std::string beside =
+    const std::string accompanied =
         R"({"role":"user","content":[)" + unknown + R"(,{"type":"text","text":"Hi"}]})";
     const std::string refused = "only text is supported here, found a part of type \"hologram\"";
     EXPECT_EQ(chat(only), "messages.0.content.0: " + refused);
@@ -194,9 +194,9 @@ TEST(histories, parts_of_unknown_types_are_left_out_unless_the_newest_message_ha
               "messages.0.content.0: only text is supported here, found a block of type "
               "\"hologram\"");
     const std::string said = "user: [Hi]\nleft out: hologram\n";
-    EXPECT_EQ(chat(beside), said);
-    EXPECT_EQ(response(beside), said);
-    EXPECT_EQ(message(beside), said);
+    EXPECT_EQ(chat(accompanied), said);
+    EXPECT_EQ(response(accompanied), said);
+    EXPECT_EQ(message(accompanied), said);
     for (const auto read : {chat, response, message}) {
         const std::string told = read(only + "," + chat_user);
         EXPECT_TRUE(told.ends_with("user: [Go on.]\nleft out: hologram\n")) << told;

@@ -85,10 +85,10 @@ const row rows[] = {
 TEST(live_dialogue, follows_its_table) {
     for (const row& each : rows) {
         SCOPED_TRACE(each.name);
-        dialogue with =
+        dialogue talk =
             std::string(each.name).starts_with("opened") ? dialogue() : in_stage(each.before);
-        const answer found = each.input(with);
-        EXPECT_EQ(with.now(), each.after);
+        const answer found = each.input(talk);
+        EXPECT_EQ(talk.now(), each.after);
         if (each.says.empty())
             EXPECT_EQ(found.send, "");
         else
@@ -100,28 +100,28 @@ TEST(live_dialogue, follows_its_table) {
 }
 
 TEST(live_dialogue, hands_over_the_keys_that_were_shown) {
-    dialogue with = in_stage(greeting);
-    const answer asks = with.said(R"({"type":"authenticate","api_key":"","admin_key":"b"})", start);
+    dialogue talk = in_stage(greeting);
+    const answer asks = talk.said(R"({"type":"authenticate","api_key":"","admin_key":"b"})", start);
     ASSERT_TRUE(asks.judge);
     EXPECT_FALSE(asks.judge->api_key);
     EXPECT_EQ(asks.judge->admin_key, "b");
 }
 
 TEST(live_dialogue, takes_twenty_messages_at_once_and_two_a_second) {
-    dialogue with = in_stage(watching);
+    dialogue talk = in_stage(watching);
     const char* ping = R"({"type":"ping"})";
-    for (int i = 0; i < 20; ++i) ASSERT_FALSE(with.said(ping, start).close) << i;
-    for (int i = 0; i < 4; ++i) ASSERT_FALSE(with.said(ping, start + 500ms * (i + 1)).close) << i;
-    const answer last = with.said(ping, start + 2001ms);
+    for (int i = 0; i < 20; ++i) ASSERT_FALSE(talk.said(ping, start).close) << i;
+    for (int i = 0; i < 4; ++i) ASSERT_FALSE(talk.said(ping, start + 500ms * (i + 1)).close) << i;
+    const answer last = talk.said(ping, start + 2001ms);
     EXPECT_EQ(last.close, close_code::policy);
     EXPECT_NE(last.send.find("too_many"), std::string::npos);
 }
 
 TEST(live_dialogue, takes_a_key_of_1024_bytes_and_none_of_one_more) {
     const auto shown = [](std::size_t bytes) {
-        dialogue with = in_stage(greeting);
+        dialogue talk = in_stage(greeting);
         const std::string key(bytes, 'k');
-        return with.said(R"({"type":"authenticate","api_key":")" + key + R"("})", start);
+        return talk.said(R"({"type":"authenticate","api_key":")" + key + R"("})", start);
     };
     EXPECT_TRUE(shown(key_bytes_max).judge);
     EXPECT_EQ(shown(key_bytes_max + 1).close, close_code::policy);

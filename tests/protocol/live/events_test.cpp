@@ -16,12 +16,12 @@ storage::tenant_id tenant(std::uint8_t number) {
     return made;
 }
 
-storage::agent_id agent(const char* name, std::uint8_t of = 0) {
-    return storage::agent_id::parse(name).value().of(tenant(of));
+storage::agent_id agent(const char* name, std::uint8_t owner = 0) {
+    return storage::agent_id::parse(name).value().of(tenant(owner));
 }
 
-engine::request_admitted miss(std::uint8_t of) {
-    engine::request_admitted event{7, agent("ada", of)};
+engine::request_admitted miss(std::uint8_t owner) {
+    engine::request_admitted event{7, agent("ada", owner)};
     event.usage.why = engine::miss_reason::system_changed;
     event.usage.difference = engine::text_difference{5, 0, "hello pirate", "hello nurse"};
     return event;
@@ -107,9 +107,9 @@ TEST(live_state, snapshots_have_everything_and_deltas_what_has_changed) {
     EXPECT_EQ(delta_message(before, now, {}, 4),
               R"({"type":"delta","seq":4,"agents":{"changed":[{"agent_id":"a","tokens":1}],)"
               R"("gone":[{"agent_id":"b"}]},"runs":[1],"nodes":[2]})");
-    happened what;
-    what.missed = 2;
-    EXPECT_EQ(delta_message(now, now, what, 5), R"({"type":"delta","seq":5,"missed":2})");
+    happened news;
+    news.missed = 2;
+    EXPECT_EQ(delta_message(now, now, news, 5), R"({"type":"delta","seq":5,"missed":2})");
 }
 
 TEST(live_state, gauges_count_each_miss_reason_by_its_name) {

@@ -188,7 +188,7 @@ TEST(ollama_models, lists_what_can_answer_and_shows_by_every_name) {
     auto none = show_body(models, "d");
     ASSERT_FALSE(none);
     EXPECT_EQ(none.error().code, errc::not_found);
-    EXPECT_EQ(none.error().what, "model 'd' not found");
+    EXPECT_EQ(none.error().message, "model 'd' not found");
 }
 
 }  // namespace

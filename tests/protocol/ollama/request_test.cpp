@@ -16,20 +16,20 @@ using parser = result<ollama_request> (*)(std::string_view, const ollama_limits&
 std::string chat_body(const std::string& messages, const std::string& fields = "") {
     return R"({"model":"m","messages":)" + messages + fields + "}";
 }
-std::string with(const std::string& fields) {
+std::string body_with(const std::string& fields) {
     return chat_body(R"([{"role":"user","content":"Hi"}])", "," + fields);
 }
 
 ollama_request parsed(const std::string& body, parser parse = parse_chat) {
     auto request = parse(body, {});
-    EXPECT_TRUE(request) << body << ": " << (request ? "" : request.error().what);
+    EXPECT_TRUE(request) << body << ": " << (request ? "" : request.error().message);
     return request ? std::move(*request) : ollama_request{};
 }
 
 struct refusal {
     std::string body;
     errc code;
-    std::string what;
+    std::string message;
     parser parse = parse_chat;
 };
 void expect_refused(const std::vector<refusal>& all) {
@@ -37,12 +37,12 @@ void expect_refused(const std::vector<refusal>& all) {
         auto request = each.parse(each.body, {});
         ASSERT_FALSE(request) << each.body;
         EXPECT_EQ(request.error().code, each.code) << each.body;
-        EXPECT_EQ(request.error().what, each.what) << each.body;
+        EXPECT_EQ(request.error().message, each.message) << each.body;
     }
 }
 
 TEST(parse_ollama_chat, smallest_request_streams_and_leaves_the_rest_to_the_model) {
-    const ollama_request request = parsed(with(R"("keep_alive":"5m")"));
+    const ollama_request request = parsed(body_with(R"("keep_alive":"5m")"));
     EXPECT_EQ(request.model, "m");
     EXPECT_TRUE(request.stream);
     EXPECT_FALSE(request.is_empty);
@@ -54,10 +54,10 @@ TEST(parse_ollama_chat, smallest_request_streams_and_leaves_the_rest_to_the_mode
 }
 
 TEST(parse_ollama_chat, options_draw_and_end_the_answer_and_those_of_the_runner_are_skipped) {
-    const ollama_request request = parsed(
-        with(R"("stream":false,"options":{"temperature":0.5,"top_k":40,"top_p":0.9,"min_p":0.05,)"
-             R"("seed":7,"num_predict":12,"stop":["a","b"],"repeat_penalty":1.1,"num_ctx":4096,)"
-             R"("num_gpu":1,"num_thread":2,"use_mmap":true,"repeat_last_n":64,"num_keep":4})"));
+    const ollama_request request = parsed(body_with(
+        R"("stream":false,"options":{"temperature":0.5,"top_k":40,"top_p":0.9,"min_p":0.05,)"
+        R"("seed":7,"num_predict":12,"stop":["a","b"],"repeat_penalty":1.1,"num_ctx":4096,)"
+        R"("num_gpu":1,"num_thread":2,"use_mmap":true,"repeat_last_n":64,"num_keep":4})"));
     EXPECT_FALSE(request.stream);
     EXPECT_EQ(request.sampling.temperature, 0.5f);
     EXPECT_EQ(request.sampling.top_k, 40);
@@ -66,9 +66,9 @@ TEST(parse_ollama_chat, options_draw_and_end_the_answer_and_those_of_the_runner_
     EXPECT_EQ(request.max_tokens, 12);
     EXPECT_EQ(request.stop_sequences, (std::vector<std::string>{"a", "b"}));
     for (const char* unlimited : {"-1", "-2"})
-        EXPECT_EQ(
-            parsed(with(R"("options":{"num_predict":)" + std::string(unlimited) + "}")).max_tokens,
-            ollama_limits{}.max_tokens_max);
+        EXPECT_EQ(parsed(body_with(R"("options":{"num_predict":)" + std::string(unlimited) + "}"))
+                      .max_tokens,
+                  ollama_limits{}.max_tokens_max);
 }
 
 TEST(parse_ollama_chat, results_belong_to_calls_by_id_by_name_or_by_turn) {
@@ -102,13 +102,13 @@ TEST(parse_ollama_chat, system_text_that_opens_a_conversation_is_its_system_text
 
 TEST(parse_ollama_chat, format_and_think_say_what_the_answer_is) {
     using kind = engine::output_form::kind;
-    EXPECT_EQ(parsed(with(R"("format":"json")")).form.what, kind::json);
-    EXPECT_EQ(parsed(with(R"("format":"")")).form.what, kind::free);
-    EXPECT_EQ(parsed(with(R"("format":{"type":"object"})")).form.schema_json,
+    EXPECT_EQ(parsed(body_with(R"("format":"json")")).form.what, kind::json);
+    EXPECT_EQ(parsed(body_with(R"("format":"")")).form.what, kind::free);
+    EXPECT_EQ(parsed(body_with(R"("format":{"type":"object"})")).form.schema_json,
               R"({"type":"object"})");
-    EXPECT_EQ(parsed(with(R"("think":true)")).thinking.enabled, true);
-    EXPECT_EQ(parsed(with(R"("think":false)")).thinking.enabled, false);
-    EXPECT_EQ(parsed(with(R"("think":"low")")).thinking.effort, "low");
+    EXPECT_EQ(parsed(body_with(R"("think":true)")).thinking.enabled, true);
+    EXPECT_EQ(parsed(body_with(R"("think":false)")).thinking.enabled, false);
+    EXPECT_EQ(parsed(body_with(R"("think":"low")")).thinking.effort, "low");
 }
 
 TEST(parse_ollama_chat, no_message_asks_nothing) {
@@ -128,15 +128,15 @@ TEST(parse_ollama_chat, what_is_wrong_is_400_with_the_path) {
          "messages.0.content: field required"},
         {chat_body(R"([{"role":"user","content":"","images":["AA=="]}])"), errc::unsupported,
          "messages.0.images: Could not process image: this model takes text only"},
-        {with(R"("format":"xml")"), errc::bad_value,
+        {body_with(R"("format":"xml")"), errc::bad_value,
          R"(format: must be "json" or a JSON schema, is "xml")"},
-        {with(R"("logprobs":true)"), errc::unsupported,
+        {body_with(R"("logprobs":true)"), errc::unsupported,
          "logprobs: is not supported here; /v1/chat/completions has it"},
-        {with(R"("options":{"mirostat":2})"), errc::unsupported,
+        {body_with(R"("options":{"mirostat":2})"), errc::unsupported,
          "options.mirostat: is not supported"},
-        {with(R"("options":{"num_predict":-3})"), errc::bad_value,
+        {body_with(R"("options":{"num_predict":-3})"), errc::bad_value,
          "options.num_predict: must be between -2 and 1000000, is -3"},
-        {with(R"("options":{"num_predict":1000001})"), errc::bad_value,
+        {body_with(R"("options":{"num_predict":1000001})"), errc::bad_value,
          "options.num_predict: must be between -2 and 1000000, is 1000001"},
     });
 }
@@ -195,7 +195,7 @@ TEST(parse_ollama_chat, tools_may_be_demanded_as_chat_completions_demand_them) {
 TEST(parse_ollama_model_name, older_clients_call_it_name) {
     EXPECT_EQ(parse_model_name(R"({"model":"a","name":"b"})").value(), "a");
     EXPECT_EQ(parse_model_name(R"({"name":"b"})").value(), "b");
-    EXPECT_EQ(parse_model_name("{}").error().what, "model: field required");
+    EXPECT_EQ(parse_model_name("{}").error().message, "model: field required");
     EXPECT_EQ(without_latest("a:latest"), "a");
     EXPECT_EQ(without_latest("a:7b"), "a:7b");
 }
@@ -207,7 +207,7 @@ const std::vector<std::string> seeds{
               R"({"role":"tool","tool_name":"f","content":"r"}])",
               R"(,"tools":[{"type":"function","function":{"name":"f","parameters":)"
               R"({"type":"object"}}}],"options":{"num_predict":5,"stop":"x"},"think":"low")"),
-    with(R"("format":{"type":"object"},"stream":false,"keep_alive":-1)"),
+    body_with(R"("format":{"type":"object"},"stream":false,"keep_alive":-1)"),
 };
 
 std::optional<failure> check(const std::string& body) {

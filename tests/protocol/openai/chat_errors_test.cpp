@@ -14,7 +14,7 @@
 namespace semantic::protocol::openai {
 namespace {
 
-std::string with(const std::string& fields) {
+std::string body_with(const std::string& fields) {
     return R"({"model":"m","messages":[{"role":"user","content":"Hi"}],)" + fields + "}";
 }
 std::string saying(const std::string& messages) {
@@ -126,113 +126,121 @@ TEST(parse_chat, bad_calls_and_results_are_400_with_the_path) {
 
 TEST(parse_chat, settings_that_cannot_be_honoured_are_refused_and_never_ignored) {
     expect_refused({
-        {with(R"("response_format":{"type":"json_schema","json_schema":{}})"), missing,
+        {body_with(R"("response_format":{"type":"json_schema","json_schema":{}})"), missing,
          "response_format.json_schema.schema", "field required"},
-        {with(R"("response_format":{"type":"json_schema","json_schema":{"schema":[]}})"), bad,
+        {body_with(R"("response_format":{"type":"json_schema","json_schema":{"schema":[]}})"), bad,
          "response_format.json_schema.schema", "expected an object, found an array"},
-        {with(R"("tool_choice":"required")"), bad, "tool_choice", "there are no tools to call"},
-        {with(R"("tool_choice":{"type":"function","function":{"name":"f"}})"), bad, "tool_choice",
+        {body_with(R"("tool_choice":"required")"), bad, "tool_choice",
          "there are no tools to call"},
-        {with(R"("tool_choice":{"type":"function","function":{"name":"f"}},)"
-              R"("tools":[{"type":"function","function":{"name":"g"}}])"),
+        {body_with(R"("tool_choice":{"type":"function","function":{"name":"f"}})"), bad,
+         "tool_choice", "there are no tools to call"},
+        {body_with(R"("tool_choice":{"type":"function","function":{"name":"f"}},)"
+                   R"("tools":[{"type":"function","function":{"name":"g"}}])"),
          bad, "tool_choice", "there is no tool 'f'"},
-        {with(R"("tool_choice":{"type":"custom"})"), unsupported, "tool_choice.type",
+        {body_with(R"("tool_choice":{"type":"custom"})"), unsupported, "tool_choice.type",
          "only \"function\" is supported, found \"custom\""},
-        {with(R"("modalities":["text","audio"])"), unsupported, "modalities.1",
+        {body_with(R"("modalities":["text","audio"])"), unsupported, "modalities.1",
          "only \"text\" is supported, found \"audio\""},
-        {with(R"("audio":{"voice":"x"})"), unsupported, "audio", "audio is not supported"},
-        {with(R"("web_search_options":{})"), unsupported, "web_search_options",
+        {body_with(R"("audio":{"voice":"x"})"), unsupported, "audio", "audio is not supported"},
+        {body_with(R"("web_search_options":{})"), unsupported, "web_search_options",
          "this server does not search the web"},
-        {with(R"("functions":[{"name":"f"}])"), unsupported, "functions",
+        {body_with(R"("functions":[{"name":"f"}])"), unsupported, "functions",
          "functions are not supported; send them as tools"},
     });
 }
 
 TEST(parse_chat, bad_sampling_rules_are_400_with_the_path) {
     expect_refused({
-        {with(R"("temperature":2.1)"), bad, "temperature", "must be between 0 and 2, is 2.1"},
-        {with(R"("temperature":-0.1)"), bad, "temperature", "must be between 0 and 2, is -0.1"},
-        {with(R"("temperature":"hot")"), bad, "temperature", "expected a number, found a string"},
-        {with(R"("top_p":1.01)"), bad, "top_p", "must be between 0 and 1, is 1.01"},
-        {with(R"("top_k":-2)"), bad, "top_k", "must be between -1 and 2147483647, is -2"},
-        {with(R"("seed":1.5)"), bad, "seed", "expected an integer, found 1.5"},
-        {with(R"("min_p":-0.01)"), bad, "min_p", "must be between 0 and 1, is -0.01"},
-        {with(R"("min_p":1.01)"), bad, "min_p", "must be between 0 and 1, is 1.01"},
-        {with(R"("repetition_penalty":0)"), bad, "repetition_penalty", "must be greater than 0"},
-        {with(R"("repetition_penalty":2.01)"), bad, "repetition_penalty",
-         "must be between 0 and 2, is 2.01"},
-        {with(R"("frequency_penalty":-2.01)"), bad, "frequency_penalty",
-         "must be between -2 and 2, is -2.01"},
-        {with(R"("presence_penalty":2.01)"), bad, "presence_penalty",
-         "must be between -2 and 2, is 2.01"},
-        {with(R"("logit_bias":{"7":100.5})"), bad, "logit_bias.7",
-         "must be between -100 and 100, is 100.5"},
-        {with(R"("logit_bias":{"7":-101})"), bad, "logit_bias.7",
-         "must be between -100 and 100, is -101"},
-        {with(R"("logit_bias":{"7":"x"})"), bad, "logit_bias.7",
+        {body_with(R"("temperature":2.1)"), bad, "temperature", "must be between 0 and 2, is 2.1"},
+        {body_with(R"("temperature":-0.1)"), bad, "temperature",
+         "must be between 0 and 2, is -0.1"},
+        {body_with(R"("temperature":"hot")"), bad, "temperature",
          "expected a number, found a string"},
-        {with(R"("logit_bias":{"dog":1})"), bad, "logit_bias", "\"dog\" is no token id"},
-        {with(R"("logit_bias":{"-1":1})"), bad, "logit_bias", "\"-1\" is no token id"},
-        {with(R"("logit_bias":{"":1})"), bad, "logit_bias", "\"\" is no token id"},
-        {with(R"("logit_bias":{"1 ":1})"), bad, "logit_bias", "\"1 \" is no token id"},
-        {with(R"("logit_bias":{"2147483648":1})"), bad, "logit_bias",
+        {body_with(R"("top_p":1.01)"), bad, "top_p", "must be between 0 and 1, is 1.01"},
+        {body_with(R"("top_k":-2)"), bad, "top_k", "must be between -1 and 2147483647, is -2"},
+        {body_with(R"("seed":1.5)"), bad, "seed", "expected an integer, found 1.5"},
+        {body_with(R"("min_p":-0.01)"), bad, "min_p", "must be between 0 and 1, is -0.01"},
+        {body_with(R"("min_p":1.01)"), bad, "min_p", "must be between 0 and 1, is 1.01"},
+        {body_with(R"("repetition_penalty":0)"), bad, "repetition_penalty",
+         "must be greater than 0"},
+        {body_with(R"("repetition_penalty":2.01)"), bad, "repetition_penalty",
+         "must be between 0 and 2, is 2.01"},
+        {body_with(R"("frequency_penalty":-2.01)"), bad, "frequency_penalty",
+         "must be between -2 and 2, is -2.01"},
+        {body_with(R"("presence_penalty":2.01)"), bad, "presence_penalty",
+         "must be between -2 and 2, is 2.01"},
+        {body_with(R"("logit_bias":{"7":100.5})"), bad, "logit_bias.7",
+         "must be between -100 and 100, is 100.5"},
+        {body_with(R"("logit_bias":{"7":-101})"), bad, "logit_bias.7",
+         "must be between -100 and 100, is -101"},
+        {body_with(R"("logit_bias":{"7":"x"})"), bad, "logit_bias.7",
+         "expected a number, found a string"},
+        {body_with(R"("logit_bias":{"dog":1})"), bad, "logit_bias", "\"dog\" is no token id"},
+        {body_with(R"("logit_bias":{"-1":1})"), bad, "logit_bias", "\"-1\" is no token id"},
+        {body_with(R"("logit_bias":{"":1})"), bad, "logit_bias", "\"\" is no token id"},
+        {body_with(R"("logit_bias":{"1 ":1})"), bad, "logit_bias", "\"1 \" is no token id"},
+        {body_with(R"("logit_bias":{"2147483648":1})"), bad, "logit_bias",
          "\"2147483648\" is no token id"},
-        {with(R"("logit_bias":[])"), bad, "logit_bias", "expected an object, found an array"},
-        {with(R"("frequency_penalty":2.5)"), bad, "frequency_penalty",
+        {body_with(R"("logit_bias":[])"), bad, "logit_bias", "expected an object, found an array"},
+        {body_with(R"("frequency_penalty":2.5)"), bad, "frequency_penalty",
          "must be between -2 and 2, is 2.5"},
-        {with(R"("presence_penalty":"x")"), bad, "presence_penalty",
+        {body_with(R"("presence_penalty":"x")"), bad, "presence_penalty",
          "expected a number, found a string"},
     });
 }
 
 TEST(parse_chat, bad_settings_are_400_with_the_path) {
     expect_refused({
-        {with(R"("n":0)"), bad, "n", "must be between 1 and 128, is 0"},
-        {with(R"("n":129)"), bad, "n", "must be between 1 and 128, is 129"},
-        {with(R"("logprobs":1)"), bad, "logprobs", "expected a boolean, found a number"},
-        {with(R"("top_logprobs":21)"), bad, "top_logprobs", "must be between 0 and 20, is 21"},
-        {with(R"("top_logprobs":1)"), bad, "top_logprobs",
+        {body_with(R"("n":0)"), bad, "n", "must be between 1 and 128, is 0"},
+        {body_with(R"("n":129)"), bad, "n", "must be between 1 and 128, is 129"},
+        {body_with(R"("logprobs":1)"), bad, "logprobs", "expected a boolean, found a number"},
+        {body_with(R"("top_logprobs":21)"), bad, "top_logprobs", "must be between 0 and 20, is 21"},
+        {body_with(R"("top_logprobs":1)"), bad, "top_logprobs",
          "may be given only when logprobs is true"},
-        {with(R"("logprobs":false,"top_logprobs":20)"), bad, "top_logprobs",
+        {body_with(R"("logprobs":false,"top_logprobs":20)"), bad, "top_logprobs",
          "may be given only when logprobs is true"},
-        {with(R"("logprobs":true,"top_logprobs":21)"), bad, "top_logprobs",
+        {body_with(R"("logprobs":true,"top_logprobs":21)"), bad, "top_logprobs",
          "must be between 0 and 20, is 21"},
-        {with(R"("response_format":"text")"), bad, "response_format",
+        {body_with(R"("response_format":"text")"), bad, "response_format",
          "expected an object, found a string"},
-        {with(R"("response_format":{"type":"xml"})"), bad, "response_format.type",
+        {body_with(R"("response_format":{"type":"xml"})"), bad, "response_format.type",
          R"(must be "text", "json_object" or "json_schema")"},
-        {with(R"("stream":"yes")"), bad, "stream", "expected a boolean, found a string"},
-        {with(R"("stream_options":true)"), bad, "stream_options",
+        {body_with(R"("stream":"yes")"), bad, "stream", "expected a boolean, found a string"},
+        {body_with(R"("stream_options":true)"), bad, "stream_options",
          "expected an object, found a boolean"},
-        {with(R"("stream_options":{"include_usage":1})"), bad, "stream_options.include_usage",
+        {body_with(R"("stream_options":{"include_usage":1})"), bad, "stream_options.include_usage",
          "expected a boolean, found a number"},
-        {with(R"("stop":7)"), bad, "stop",
+        {body_with(R"("stop":7)"), bad, "stop",
          "expected a string or a list of strings, found a number"},
-        {with(R"("max_tokens":-2)"), bad, "max_tokens", "must be between -1 and 1000000, is -2"},
-        {with(R"("max_completion_tokens":1000001)"), bad, "max_completion_tokens",
+        {body_with(R"("max_tokens":-2)"), bad, "max_tokens",
+         "must be between -1 and 1000000, is -2"},
+        {body_with(R"("max_completion_tokens":1000001)"), bad, "max_completion_tokens",
          "must be between -1 and 1000000, is 1000001"},
-        {with(R"("max_completion_tokens":8,"max_tokens":9)"), bad, "max_tokens",
+        {body_with(R"("max_completion_tokens":8,"max_tokens":9)"), bad, "max_tokens",
          "contradicts max_completion_tokens, which is 8; this one is 9"},
-        {with(R"("parallel_tool_calls":"no")"), bad, "parallel_tool_calls",
+        {body_with(R"("parallel_tool_calls":"no")"), bad, "parallel_tool_calls",
          "expected a boolean, found a string"},
-        {with(R"("tool_choice":"maybe")"), bad, "tool_choice",
+        {body_with(R"("tool_choice":"maybe")"), bad, "tool_choice",
          R"(must be "none", "auto", "required" or an object, is "maybe")"},
-        {with(R"("tool_choice":7)"), bad, "tool_choice", "expected a string, found a number"},
-        {with(R"("modalities":"text")"), bad, "modalities", "expected an array, found a string"},
-        {with(R"("modalities":[7])"), bad, "modalities.0", "expected a string, found a number"},
-        {with(R"("functions":{})"), bad, "functions", "expected an array, found an object"},
+        {body_with(R"("tool_choice":7)"), bad, "tool_choice", "expected a string, found a number"},
+        {body_with(R"("modalities":"text")"), bad, "modalities",
+         "expected an array, found a string"},
+        {body_with(R"("modalities":[7])"), bad, "modalities.0",
+         "expected a string, found a number"},
+        {body_with(R"("functions":{})"), bad, "functions", "expected an array, found an object"},
     });
 }
 
 TEST(parse_chat, bad_tools_are_400_with_the_path) {
     auto tool = [](const std::string& function) {
-        return with(R"("tools":[{"type":"function","function":)" + function + "}]");
+        return body_with(R"("tools":[{"type":"function","function":)" + function + "}]");
     };
     expect_refused({
-        {with(R"("tools":{})"), bad, "tools", "expected an array, found an object"},
-        {with(R"("tools":[7])"), bad, "tools.0", "expected an object, found a number"},
-        {with(R"("tools":[{}])"), missing, "tools.0.type", "field required"},
-        {with(R"("tools":[{"type":"function"}])"), missing, "tools.0.function", "field required"},
+        {body_with(R"("tools":{})"), bad, "tools", "expected an array, found an object"},
+        {body_with(R"("tools":[7])"), bad, "tools.0", "expected an object, found a number"},
+        {body_with(R"("tools":[{}])"), missing, "tools.0.type", "field required"},
+        {body_with(R"("tools":[{"type":"function"}])"), missing, "tools.0.function",
+         "field required"},
         {tool("7"), bad, "tools.0.function", "expected an object, found a number"},
         {tool("{}"), missing, "tools.0.function.name", "field required"},
         {tool(R"({"name":"a b"})"), bad, "tools.0.function.name",
@@ -241,8 +249,8 @@ TEST(parse_chat, bad_tools_are_400_with_the_path) {
          "expected a string, found a number"},
         {tool(R"({"name":"a","parameters":[]})"), bad, "tools.0.function.parameters",
          "expected an object, found an array"},
-        {with(R"("tools":[{"type":"function","function":{"name":"a"}},)"
-              R"({"type":"function","function":{"name":"a"}}])"),
+        {body_with(R"("tools":[{"type":"function","function":{"name":"a"}},)"
+                   R"({"type":"function","function":{"name":"a"}}])"),
          bad, "tools.1.function.name", "tool names must be unique, found \"a\" twice"},
     });
 }
@@ -251,12 +259,12 @@ TEST(parse_chat, session_ids_that_are_no_agent_ids_are_refused) {
     const std::string characters =
         "an agent id may contain only letters, digits and . _ : - (ASCII)";
     expect_refused({
-        {with(R"("session_id":"a b")"), bad, "session_id", characters},
-        {with(R"("session_id":"../x")"), bad, "session_id", characters},
-        {with(R"("session_id":"é")"), bad, "session_id", characters},
-        {with(R"("session_id":"a\u0000b")"), bad, "session_id", characters},
-        {with(R"("session_id":"")"), bad, "session_id", "must not be empty"},
-        {with(R"("session_id":7)"), bad, "session_id", "expected a string, found a number"},
+        {body_with(R"("session_id":"a b")"), bad, "session_id", characters},
+        {body_with(R"("session_id":"../x")"), bad, "session_id", characters},
+        {body_with(R"("session_id":"é")"), bad, "session_id", characters},
+        {body_with(R"("session_id":"a\u0000b")"), bad, "session_id", characters},
+        {body_with(R"("session_id":"")"), bad, "session_id", "must not be empty"},
+        {body_with(R"("session_id":7)"), bad, "session_id", "expected a string, found a number"},
     });
 }
 
@@ -271,10 +279,10 @@ template <class Make>
 void expect_limit(std::size_t max, const chat_limits& limits, const std::string& message,
                   Make make) {
     auto at_limit = parse_chat(make(max), limits);
-    EXPECT_TRUE(at_limit) << at_limit.error().what;
+    EXPECT_TRUE(at_limit) << at_limit.error().message;
     auto over = parse_chat(make(max + 1), limits);
     ASSERT_FALSE(over) << message;
-    EXPECT_EQ(over.error().what, message);
+    EXPECT_EQ(over.error().message, message);
     EXPECT_EQ(over.error().code, errc::bad_value);
 }
 
@@ -299,20 +307,20 @@ TEST(chat_limits, every_list_is_accepted_at_its_limit_and_refused_one_above) {
         for (std::size_t i = 0; i < n; ++i)
             tools += std::string(i ? "," : "") + R"({"type":"function","function":{"name":"t)" +
                      std::to_string(i) + "\"}}";
-        return with("\"tools\":[" + tools + "]");
+        return body_with("\"tools\":[" + tools + "]");
     });
     expect_limit(1024, {}, "logit_bias: may have 1024 items, has 1025", [](std::size_t n) {
         std::string biases;
         for (std::size_t i = 0; i < n; ++i)
             biases += (i ? ",\"" : "\"") + std::to_string(i) + "\":1";
-        return with("\"logit_bias\":{" + biases + "}");
+        return body_with("\"logit_bias\":{" + biases + "}");
     });
 }
 
 TEST(chat_limits, every_name_is_accepted_at_its_length_and_refused_one_byte_longer) {
     expect_limit(128, {}, "tools.0.function.name: may have 128 bytes, has 129", [](std::size_t n) {
-        return with(R"("tools":[{"type":"function","function":{"name":")" + std::string(n, 'a') +
-                    "\"}}]");
+        return body_with(R"("tools":[{"type":"function","function":{"name":")" +
+                         std::string(n, 'a') + "\"}}]");
     });
     expect_limit(128, {}, "messages.0.tool_calls.0.function.name: may have 128 bytes, has 129",
                  [](std::size_t n) {
@@ -333,17 +341,19 @@ TEST(chat_limits, every_name_is_accepted_at_its_length_and_refused_one_byte_long
         return R"({"messages":[{"role":"user","content":"Hi"}],"model":")" + std::string(n, 'a') +
                "\"}";
     });
-    expect_limit(1024, {}, "stop: may have 1024 bytes, has 1025",
-                 [](std::size_t n) { return with("\"stop\":\"" + std::string(n, 'a') + "\""); });
-    expect_limit(1024, {}, "stop.0: may have 1024 bytes, has 1025",
-                 [](std::size_t n) { return with("\"stop\":[\"" + std::string(n, 'a') + "\"]"); });
+    expect_limit(1024, {}, "stop: may have 1024 bytes, has 1025", [](std::size_t n) {
+        return body_with("\"stop\":\"" + std::string(n, 'a') + "\"");
+    });
+    expect_limit(1024, {}, "stop.0: may have 1024 bytes, has 1025", [](std::size_t n) {
+        return body_with("\"stop\":[\"" + std::string(n, 'a') + "\"]");
+    });
     expect_limit(
         124, {}, "session_id: an agent id may have 128 characters, this one has 129",
-        [](std::size_t n) { return with("\"session_id\":\"" + std::string(n, 'a') + "\""); });
+        [](std::size_t n) { return body_with("\"session_id\":\"" + std::string(n, 'a') + "\""); });
 }
 
 TEST(chat_limits, greatest_max_tokens_passes) {
-    EXPECT_TRUE(parse_chat(with(R"("max_completion_tokens":1000000)")));
+    EXPECT_TRUE(parse_chat(body_with(R"("max_completion_tokens":1000000)")));
 }
 
 TEST(chat_limits, arguments_that_nest_deeper_than_the_limit_stay_as_they_are_written) {
@@ -365,7 +375,7 @@ TEST(chat_limits, arguments_that_nest_deeper_than_the_limit_stay_as_they_are_wri
 
 TEST(chat_limits, body_one_byte_over_its_limit_is_413) {
     chat_limits limits;
-    std::string body = with(R"("x":1)");
+    std::string body = body_with(R"("x":1)");
     limits.json.bytes_max = body.size();
     EXPECT_TRUE(parse_chat(body, limits));
     auto over = parse_chat(body + " ", limits);

@@ -88,9 +88,9 @@ class reply {
         collector_.on_choice(index);
         stream_.on_choice(index);
     }
-    void scores(const std::vector<engine::token_scores>& of) {
-        collector_.on_scores(of);
-        stream_.on_scores(of);
+    void scores(const std::vector<engine::token_scores>& list) {
+        collector_.on_scores(list);
+        stream_.on_scores(list);
     }
     std::string choice_finished(const engine::choice_finished& event) {
         collector_.on_choice_finished(event);

@@ -17,7 +17,7 @@ std::string body(const std::string& fields = "",
 
 chat_request parsed(const std::string& text) {
     auto request = parse_chat(text);
-    EXPECT_TRUE(request) << text << ": " << (request ? "" : request.error().what);
+    EXPECT_TRUE(request) << text << ": " << (request ? "" : request.error().message);
     return request ? std::move(*request) : chat_request{};
 }
 
@@ -65,7 +65,7 @@ TEST(parse_chat, reasoning_effort_is_the_nearest_of_what_there_is) {
     EXPECT_FALSE(parsed(body()).thinking.effort);
     auto refused = parse_chat(body(R"(,"reasoning_effort":"huge")"));
     ASSERT_FALSE(refused);
-    EXPECT_TRUE(refused.error().what.starts_with("reasoning_effort")) << refused.error().what;
+    EXPECT_TRUE(refused.error().message.starts_with("reasoning_effort")) << refused.error().message;
 }
 
 TEST(parse_chat, reasoning_comes_back_under_either_name_and_stands_first) {

@@ -19,7 +19,7 @@ std::string body(const std::string& fields) { return R"({"model":"m",)" + fields
 
 completion_request parsed(const std::string& text) {
     auto request = parse_completion(text);
-    EXPECT_TRUE(request) << text << ": " << (request ? "" : request.error().what);
+    EXPECT_TRUE(request) << text << ": " << (request ? "" : request.error().message);
     return request ? std::move(*request) : completion_request{};
 }
 
@@ -50,7 +50,7 @@ TEST(parse_completion, what_is_not_done_is_named) {
     struct refusal {
         std::string fields;
         errc code;
-        std::string what;
+        std::string message;
     };
     for (const refusal& each : std::vector<refusal>{
              {R"("x":1)", errc::missing_field, "prompt: field required"},
@@ -71,7 +71,7 @@ TEST(parse_completion, what_is_not_done_is_named) {
         auto request = parse_completion(body(each.fields));
         ASSERT_FALSE(request) << each.fields;
         EXPECT_EQ(request.error().code, each.code) << each.fields;
-        EXPECT_EQ(request.error().what, each.what);
+        EXPECT_EQ(request.error().message, each.message);
     }
 }
 

@@ -85,7 +85,7 @@ TEST(cache_diagnostics, are_asked_for_by_an_earlier_response) {
                                       R"({"comparison_response_id":")" +
                                           id + R"("}})",
                                       {}, kept);
-        EXPECT_TRUE(request) << request.error().what;
+        EXPECT_TRUE(request) << request.error().message;
         return request->compared;
     };
     ASSERT_TRUE(asked("resp_1"));
@@ -106,7 +106,7 @@ TEST(cache_diagnostics, are_asked_for_by_an_earlier_response) {
 TEST(prewarming, reads_and_answers_nothing) {
     const auto request = parse_response(
         R"({"model":"m","input":"Hi","generate":true,"prompt_cache_options":{"prewarm":true}})");
-    ASSERT_TRUE(request) << request.error().what;
+    ASSERT_TRUE(request) << request.error().message;
     EXPECT_FALSE(request->generates);
     EXPECT_TRUE(
         parse_response(R"({"model":"m","input":"Hi","prompt_cache_options":{}})")->generates);

@@ -54,7 +54,7 @@ TEST(compaction, a_trigger_at_the_end_of_the_input_asks_for_a_summary_in_an_item
         return parse_response(R"({"model":"m","input":[)" + input + "]}");
     };
     const auto request = parsed(items + "," + trigger);
-    ASSERT_TRUE(request) << request.error().what;
+    ASSERT_TRUE(request) << request.error().message;
     EXPECT_TRUE(request->compacts);
     ASSERT_EQ(request->chat.messages.size(), 3u);
     EXPECT_EQ(std::get<engine::text_part>(request->chat.messages[2].parts[0]).text,

@@ -15,7 +15,7 @@ id_maker counting_ids(std::uint64_t from = 0) {
 
 kept_response made(const std::string& body) {
     auto request = parse_conversation(body, {});
-    EXPECT_TRUE(request) << (request ? "" : request.error().what);
+    EXPECT_TRUE(request) << (request ? "" : request.error().message);
     id_maker ids = counting_ids();
     return new_conversation("conv_1", 7, *request, ids);
 }

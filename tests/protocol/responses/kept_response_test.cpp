@@ -25,7 +25,7 @@ TEST(kept_response, a_record_gives_back_what_was_written) {
     const kept_response one{"resp_1", "resp_0", 7, R"([{"id":"msg_1","content":"\u00e9 \" {"}])",
                             R"({"id":"resp_1","output":[]})"};
     const auto read = kept_response_of(record_of(one));
-    ASSERT_TRUE(read) << read.error().what;
+    ASSERT_TRUE(read) << read.error().message;
     EXPECT_EQ(read->id, one.id);
     EXPECT_EQ(read->previous, one.previous);
     EXPECT_EQ(read->created_unix, 7);
@@ -74,7 +74,7 @@ TEST(kept_response, a_conversation_is_what_each_was_asked_and_said_with_half_a_c
                     R"([{"id":"e","content":[],"status":"incomplete"},)"
                     R"({"id":"f","type":"function_call","status":"incomplete"}])"))};
     const auto items = items_of(chain);
-    ASSERT_TRUE(items) << items.error().what;
+    ASSERT_TRUE(items) << items.error().message;
     std::string ids;
     for (const json::value& each : *items) ids += each.at("id").as_string();
     EXPECT_EQ(ids, "abcdef");

@@ -32,7 +32,7 @@ response_request parsed(const std::string& input, const std::string& tools,
     const std::string body =
         R"({"model":"m","input":[)" + input + R"(],"tools":[)" + tools + "]" + more + "}";
     auto request = parse_response(body);
-    EXPECT_TRUE(request) << body << ": " << (request ? "" : request.error().what);
+    EXPECT_TRUE(request) << body << ": " << (request ? "" : request.error().message);
     return request ? std::move(*request) : response_request{};
 }
 
@@ -125,7 +125,8 @@ TEST(late_tools_of_items, no_more_than_their_limit_are_taken) {
     }
     const auto refused = parse_response(R"({"model":"m","input":[)" + items + hi + "]}");
     ASSERT_FALSE(refused);
-    EXPECT_NE(refused.error().what.find("1000 tools"), std::string::npos) << refused.error().what;
+    EXPECT_NE(refused.error().message.find("1000 tools"), std::string::npos)
+        << refused.error().message;
 }
 
 }  // namespace

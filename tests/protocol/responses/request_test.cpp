@@ -23,7 +23,7 @@ std::string body(const std::string& fields = "", const std::string& input = R"("
 
 response_request parsed(const std::string& text) {
     auto request = parse_response(text);
-    EXPECT_TRUE(request) << text << ": " << (request ? "" : request.error().what);
+    EXPECT_TRUE(request) << text << ": " << (request ? "" : request.error().message);
     return request ? std::move(*request) : response_request{};
 }
 
@@ -95,15 +95,15 @@ TEST(parse_response, items_of_one_answer_are_one_message_again) {
 }
 
 TEST(parse_response, sealed_reasoning_comes_back_and_another_servers_is_left_out) {
-    const auto with = [](const std::string& seal) {
+    const auto parse_with = [](const std::string& seal) {
         return parsed(body("", R"([{"role":"user","content":"Hi"},{"type":"reasoning",)"
                                R"("summary":[],"encrypted_content":")" +
                                    seal + R"("},{"role":"assistant","content":"5"}])"));
     };
-    const auto own = with(carrying_signature_of("2 and 3"));
+    const auto own = parse_with(carrying_signature_of("2 and 3"));
     ASSERT_EQ(own.chat.messages.at(1).parts.size(), 2u);
     EXPECT_EQ(std::get<engine::thinking_part>(own.chat.messages[1].parts[0]).text, "2 and 3");
-    EXPECT_EQ(with("gAAAAABo").chat.messages.at(1).parts.size(), 1u);
+    EXPECT_EQ(parse_with("gAAAAABo").chat.messages.at(1).parts.size(), 1u);
 }
 
 TEST(parse_response, tools_that_take_a_text_are_functions_with_one_argument) {
@@ -220,7 +220,7 @@ TEST(parse_response, what_follows_a_response_stands_behind_its_conversation) {
         const auto request =
             parse_response(body(R"(,"instructions":"Now.","previous_response_id":"resp_1")", input),
                            {}, {.before = before, .ids = &ids});
-        ASSERT_TRUE(request) << request.error().what;
+        ASSERT_TRUE(request) << request.error().message;
         EXPECT_EQ(asked_for, "resp_1");
         EXPECT_EQ(request->previous, "resp_1");
         EXPECT_EQ(request->repeated.at("previous_response_id"), "resp_1");
@@ -262,7 +262,7 @@ TEST(parse_response, a_reference_stands_for_the_item_that_is_kept) {
             {}, {.item_of = item_of, .ids = &ids});
     };
     const auto request = ask("msg_1");
-    ASSERT_TRUE(request) << request.error().what;
+    ASSERT_TRUE(request) << request.error().message;
     EXPECT_EQ(outline(request->chat), "user: [One]\nassistant: [Two]\nuser: [Three]\n");
     EXPECT_EQ(request->input.find("item_reference"), std::string::npos)
         << "what is kept stays whole when the item is deleted: " << request->input;
@@ -301,8 +301,8 @@ TEST(parse_response, references_are_paid_for_each_time_and_one_too_many_is_refus
     const auto refused = ask(11);
     ASSERT_FALSE(refused);
     EXPECT_EQ(refused.error().code, errc::bad_value);
-    EXPECT_NE(refused.error().what.find("one request may"), std::string::npos)
-        << refused.error().what;
+    EXPECT_NE(refused.error().message.find("one request may"), std::string::npos)
+        << refused.error().message;
 }
 
 TEST(parse_response, what_was_said_before_is_paid_for_too) {
@@ -380,7 +380,8 @@ TEST(parse_response, what_this_server_does_not_keep_is_refused_by_name) {
 }
 
 TEST(parse_response, a_conversation_is_named_by_its_id_or_as_an_object) {
-    const auto in = [](const std::string& id, const item_reader& read) -> result<void> {
+    const auto read_conversation = [](const std::string& id,
+                                      const item_reader& read) -> result<void> {
         if (id != "conv_1") return conversation_not_found(id);
         return hand_over(R"([{"role":"user","content":"One"},
             {"role":"assistant","content":[{"type":"output_text","text":"Two"}]}])",
@@ -390,14 +391,14 @@ TEST(parse_response, a_conversation_is_named_by_its_id_or_as_an_object) {
     for (const char* name : {R"("conv_1")", R"({"id":"conv_1"})"}) {
         const auto request =
             parse_response(body(R"(,"store":false,"conversation":)" + std::string(name)), {},
-                           {.in_conversation = in, .ids = &ids});
-        ASSERT_TRUE(request) << request.error().what;
+                           {.in_conversation = read_conversation, .ids = &ids});
+        ASSERT_TRUE(request) << request.error().message;
         EXPECT_EQ(request->conversation, "conv_1");
         EXPECT_EQ(request->chat.messages.size(), 3u);
         EXPECT_FALSE(request->input.empty()) << "it is added to the conversation";
     }
     const auto refusal = [&](const std::string& more) {
-        const auto request = parse_response(body(more), {}, {.in_conversation = in});
+        const auto request = parse_response(body(more), {}, {.in_conversation = read_conversation});
         EXPECT_FALSE(request) << more;
         return request ? failure{errc::internal, ""} : request.error();
     };
@@ -412,7 +413,7 @@ TEST(parse_response, a_conversation_is_named_by_its_id_or_as_an_object) {
 TEST(parse_response, a_request_that_warms_up_may_have_a_system_text_alone) {
     const char* system_alone = R"([{"role":"developer","content":"You help."}])";
     const auto warm = parse_response(body(R"(,"generate":false)", system_alone));
-    ASSERT_TRUE(warm) << warm.error().what;
+    ASSERT_TRUE(warm) << warm.error().message;
     EXPECT_FALSE(warm->generates);
     EXPECT_EQ(warm->chat.system, "You help.");
     EXPECT_EQ(refused(body("", system_alone)).path, "input");
@@ -429,7 +430,7 @@ TEST(parse_response, a_summary_of_this_server_stands_for_a_conversation_and_othe
     };
     const std::string sealed = input(token);
     const auto request = parse_response(body("", sealed.c_str()));
-    ASSERT_TRUE(request) << request.error().what;
+    ASSERT_TRUE(request) << request.error().message;
     ASSERT_EQ(request->chat.messages.size(), 2u);
     const auto& said = std::get<engine::text_part>(request->chat.messages[0].parts[0]).text;
     EXPECT_TRUE(said.ends_with("Biscuit is a dog.")) << said;
@@ -446,7 +447,7 @@ TEST(parse_response, a_conversation_is_the_same_wherever_requests_divide_it) {
         {"role":"user","content":"How are you?"}])")
                                   .as_array();
     const auto whole = parse_response(body("", json::serialize(items).c_str()));
-    ASSERT_TRUE(whole) << whole.error().what;
+    ASSERT_TRUE(whole) << whole.error().message;
     EXPECT_EQ(whole->chat.system, "You help.");
     for (std::size_t read = 1; read < items.size(); ++read) {
         const auto middle = items.begin() + static_cast<std::ptrdiff_t>(read);
@@ -457,7 +458,7 @@ TEST(parse_response, a_conversation_is_the_same_wherever_requests_divide_it) {
         const std::string rest = json::serialize(json::array(middle, items.end()));
         const auto divided = parse_response(body(R"(,"previous_response_id":"r")", rest.c_str()),
                                             {}, {.before = before});
-        ASSERT_TRUE(divided) << divided.error().what;
+        ASSERT_TRUE(divided) << divided.error().message;
         EXPECT_EQ(divided->chat.system, whole->chat.system) << read;
         EXPECT_EQ(outline(divided->chat), outline(whole->chat)) << read;
     }

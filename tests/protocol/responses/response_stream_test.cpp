@@ -26,11 +26,11 @@ engine::admitted admission() {
 }
 
 reply_options options() {
-    reply_options with;
-    with.response_id = "resp_1";
-    with.model = "m";
-    with.text_tools = {"patch"};
-    return with;
+    reply_options made;
+    made.response_id = "resp_1";
+    made.model = "m";
+    made.text_tools = {"patch"};
+    return made;
 }
 
 /// Events as a client splits them: a name and data whose type is that name.
@@ -199,9 +199,9 @@ TEST(response_stream, a_text_that_is_cut_before_its_end_is_shown_as_far_as_it_go
 
 TEST(response_stream, calls_behind_the_limit_are_left_out) {
     id_maker ids(ids_from(1));
-    reply_options with = options();
-    with.tool_calls_max = 1;
-    response_stream stream(with, ids);
+    reply_options wanted = options();
+    wanted.tool_calls_max = 1;
+    response_stream stream(wanted, ids);
     stream.on_admitted(admission());
     EXPECT_NE(stream.on_tool_call("look", "{}"), "");
     EXPECT_EQ(stream.on_tool_call("look", "{}"), "");
@@ -211,9 +211,9 @@ TEST(response_stream, calls_behind_the_limit_are_left_out) {
 
 TEST(response_stream, one_in_the_background_is_queued_then_goes_on_in_the_same_numbers) {
     id_maker ids(ids_from(1));
-    reply_options with = options();
-    with.in_background = true;
-    response_stream stream(with, ids);
+    reply_options wanted = options();
+    wanted.in_background = true;
+    response_stream stream(wanted, ids);
     std::string bytes = stream.on_queued();
     EXPECT_EQ(stream.response().at("status"), "queued");
     EXPECT_EQ(stream.response().at("background"), true);
@@ -255,9 +255,9 @@ TEST(response_stream, one_that_is_cancelled_has_what_was_said) {
 TEST(response_stream, one_that_cannot_be_kept_does_not_say_that_it_is_stored) {
     for (const bool cut : {false, true}) {
         id_maker ids(ids_from(1));
-        reply_options with = options();
-        with.repeated = {{"store", true}};
-        response_stream stream(with, ids);
+        reply_options wanted = options();
+        wanted.repeated = {{"store", true}};
+        response_stream stream(wanted, ids);
         stream.on_admitted(admission());
         stream.on_text("Hi");
         const std::string said = stream.on_finished(
@@ -273,9 +273,9 @@ TEST(response_stream, one_that_cannot_be_kept_does_not_say_that_it_is_stored) {
 
 TEST(response_stream, a_prompt_that_was_only_read_is_complete_and_says_nothing) {
     id_maker ids(ids_from(1));
-    reply_options with = options();
-    with.is_answer = false;
-    response_stream stream(with, ids);
+    reply_options wanted = options();
+    wanted.is_answer = false;
+    response_stream stream(wanted, ids);
     stream.on_admitted(admission());
     const auto events = events_of(stream.on_finished({stop_reason::max_tokens, "", 0, true}));
     ASSERT_EQ(events.size(), 1u);

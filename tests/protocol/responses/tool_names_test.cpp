@@ -31,7 +31,7 @@ result<response_request> asked(const std::string& tools, const std::string& more
 strings shown(const std::string& tools) {
     strings shown_names;
     const auto request = asked(tools);
-    EXPECT_TRUE(request) << (request ? "" : request.error().what);
+    EXPECT_TRUE(request) << (request ? "" : request.error().message);
     if (request)
         for (const auto& tool : request->chat.tools) shown_names.push_back(tool.name);
     return shown_names;
@@ -96,7 +96,7 @@ TEST(tool_names, a_choice_names_a_tool_with_its_namespace_or_where_it_is_the_onl
         space("a", function("f") + "," + function("g")) + "," + space("b", function("g"));
     const auto chosen = [&](const std::string& choice) {
         const auto request = asked(tools, R"(,"tool_choice":)" + choice);
-        return request ? request->form.tools : strings{request.error().what};
+        return request ? request->form.tools : strings{request.error().message};
     };
     EXPECT_EQ(chosen(R"({"type":"function","namespace":"b","name":"g"})"), strings{"b__g"});
     EXPECT_EQ(chosen(R"({"type":"function","name":"f"})"), strings{"a__f"});
@@ -118,7 +118,7 @@ TEST(tool_names, earlier_calls_are_known_by_the_names_of_now) {
         R"([{"type":"function_call","call_id":"c","namespace":"a","name":"f","arguments":"{}"},)"
         R"({"type":"function_call","call_id":"d","namespace":"gone","name":"f",)"
         R"("arguments":"{}"},{"role":"user","content":"Hi"}])");
-    ASSERT_TRUE(request) << request.error().what;
+    ASSERT_TRUE(request) << request.error().message;
     EXPECT_EQ(outline(request->chat),
               "assistant: [call c a__f_2 {}] [call d gone__f {}]\nuser: [Hi]\n");
 }

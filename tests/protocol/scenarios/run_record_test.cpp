@@ -17,10 +17,10 @@ TEST(run_record, comes_back_as_it_was) {
     const kept_run run{"run_1", *parse_scenario(yaml), R"({"temperature": 0})"};
     const std::string record = to_record(run);
     const auto again = kept_run_of(record);
-    ASSERT_TRUE(again) << again.error().what;
+    ASSERT_TRUE(again) << again.error().message;
     EXPECT_EQ(to_record(*again), record);
-    EXPECT_EQ(again->what.source, yaml);
-    EXPECT_EQ(again->what.phases.front().name, "one");
+    EXPECT_EQ(again->scenario.source, yaml);
+    EXPECT_EQ(again->scenario.phases.front().name, "one");
     EXPECT_EQ(again->request, run.request);
 }
 

@@ -37,7 +37,7 @@ payoff: {labels: [low, high], matrix: [["a", "b"], ["c", "d"]]}
 unknown: ignored
 )yaml";
 
-std::string with(const std::string& from, const std::string& to) {
+std::string replaced(const std::string& from, const std::string& to) {
     std::string text = small;
     const std::size_t at = text.find(from);
     EXPECT_NE(at, std::string::npos) << from;
@@ -46,17 +46,18 @@ std::string with(const std::string& from, const std::string& to) {
 
 scenario parsed(const std::string& text) {
     auto made = parse_scenario(text);
-    EXPECT_TRUE(made) << made.error().what;
+    EXPECT_TRUE(made) << made.error().message;
     return made ? *made : scenario{};
 }
 
 /// The phase's session, in which each speaks in turn.
-coordination::session talk(const scenario& of, const phase& which, const phases_done& done,
+coordination::session talk(const scenario& scenario, const phase& phase, const phases_done& done,
                            const std::vector<std::string>& lines, const std::string& prefix = "p") {
     int number = 0;
     auto id = [&] { return "m" + std::to_string(++number); };
     auto remembers = [](const coordination::agent&) { return false; };
-    auto s = coordination::open_session(opening_of(of, which, "s", prefix, done), remembers, id);
+    auto s =
+        coordination::open_session(opening_of(scenario, phase, "s", prefix, done), remembers, id);
     for (const std::string& each : lines) {
         const auto plan = coordination::next_turn(s, {});
         EXPECT_TRUE(plan);
@@ -84,7 +85,7 @@ TEST(scenario, every_field_arrives) {
 
 TEST(scenario, what_is_wrong_is_said_with_its_line) {
     struct row {
-        const char *from, *to, *what;
+        const char *from, *to, *message;
     };
     for (const row& r : {
              row{"id: harbour", "id: Harbour", "line 1: id must be"},
@@ -112,9 +113,9 @@ TEST(scenario, what_is_wrong_is_said_with_its_line) {
              row{"[\"c\", \"d\"]", "[\"c\"]", "line 21: payoff.matrix[1]: must have a cell for"},
              row{"title: Harbour", "title: [", "line "},
          }) {
-        const auto made = parse_scenario(with(r.from, r.to));
+        const auto made = parse_scenario(replaced(r.from, r.to));
         ASSERT_FALSE(made) << r.to;
-        EXPECT_TRUE(made.error().what.starts_with(r.what)) << made.error().what;
+        EXPECT_TRUE(made.error().message.starts_with(r.message)) << made.error().message;
     }
 }
 
@@ -178,7 +179,7 @@ TEST(result, has_what_a_participant_chose_before_and_nothing_of_who_only_comment
     EXPECT_EQ(said(two, "Hm.", "Hm.").worth, "c") << "the owner's high, the pilot's low";
     EXPECT_EQ(said(two, "A fee low.", "Hm.").worth, "a");
     const scenario one =
-        parsed(with("{display_name: Owner}", "{display_name: Owner, role: judge}"));
+        parsed(replaced("{display_name: Owner}", "{display_name: Owner, role: judge}"));
     const auto alone = said(one, "A fee low.", "Hm.");
     ASSERT_EQ(alone.choices.size(), 1u);
     EXPECT_EQ(alone.choices[0].first, "Pilot");
@@ -250,18 +251,18 @@ TEST(scenario, what_is_counted_is_counted_before_it_is_put_together) {
         return head + "payoff: {labels: " + list_of(count, "x") +
                ", matrix: " + list_of(count, list_of(count, "x")) + "}\n";
     };
-    EXPECT_TRUE(parse_scenario(square(30))) << parse_scenario(square(30)).error().what;
-    EXPECT_NE(parse_scenario(square(31)).error().what.find("may have 30 entries"),
+    EXPECT_TRUE(parse_scenario(square(30))) << parse_scenario(square(30)).error().message;
+    EXPECT_NE(parse_scenario(square(31)).error().message.find("may have 30 entries"),
               std::string::npos);
     // Keys, values and lists: the root, a key, a list, and its items, of which one is too many.
     const auto nodes = [&](std::size_t count) {
         return parse_scenario("more: " + list_of(count - 3, "x") + "\n");
     };
-    EXPECT_NE(nodes(scenario_nodes_max).error().what.find("missing"), std::string::npos);
-    EXPECT_NE(nodes(scenario_nodes_max + 1).error().what.find("may have 20000 keys"),
+    EXPECT_NE(nodes(scenario_nodes_max).error().message.find("missing"), std::string::npos);
+    EXPECT_NE(nodes(scenario_nodes_max + 1).error().message.find("may have 20000 keys"),
               std::string::npos);
     const auto brackets = [](std::size_t count) {
-        return parse_scenario("id: '" + std::string(count, '[') + "'\n").error().what;
+        return parse_scenario("id: '" + std::string(count, '[') + "'\n").error().message;
     };
     EXPECT_EQ(brackets(scenario_nodes_max).find("may have 20000 keys"), std::string::npos);
     EXPECT_NE(brackets(scenario_nodes_max + 1).find("may have 20000 keys"), std::string::npos);
@@ -271,7 +272,7 @@ TEST(scenario, anchors_and_aliases_are_refused_whatever_they_stand_for) {
     for (const char* text : {"more: &x [a]\n", "more: [*x]\n", "more: &x [*x]\n"}) {
         const auto made = parse_scenario(small + text);
         ASSERT_FALSE(made) << text;
-        EXPECT_TRUE(made.error().what.starts_with("line ")) << made.error().what;
+        EXPECT_TRUE(made.error().message.starts_with("line ")) << made.error().message;
     }
     std::string bomb =
         small.substr(0, small.find("outcome:")) + "payoff:\n  labels: [a, b]\n  matrix: [&r [";
@@ -281,7 +282,7 @@ TEST(scenario, anchors_and_aliases_are_refused_whatever_they_stand_for) {
     const auto begin = std::chrono::steady_clock::now();
     const auto made = parse_scenario(bomb + "]\n");
     ASSERT_FALSE(made);
-    EXPECT_NE(made.error().what.find("anchors and aliases are not taken"), std::string::npos);
+    EXPECT_NE(made.error().message.find("anchors and aliases are not taken"), std::string::npos);
     EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(1));
 }
 
@@ -292,7 +293,7 @@ TEST(scenario, those_that_are_shipped_are_whole) {
         if (each.path().extension() != ".yaml") continue;
         std::ifstream file(each.path());
         const auto made = parse_scenario(std::string(std::istreambuf_iterator<char>(file), {}));
-        EXPECT_TRUE(made) << each.path() << ": " << made.error().what;
+        EXPECT_TRUE(made) << each.path() << ": " << made.error().message;
         ++count;
     }
     EXPECT_GE(count, 4);

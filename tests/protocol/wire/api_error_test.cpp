@@ -169,7 +169,7 @@ TEST(failure, engine_and_store_failures_keep_their_sentence_and_find_their_kind)
     EXPECT_EQ(from_engine({failure_kind::overloaded, "x"}).code, errc::overloaded);
     EXPECT_EQ(from_engine({failure_kind::internal, "x"}).code, errc::internal);
     EXPECT_EQ(from_engine({failure_kind::shutting_down, "x"}).code, errc::shutting_down);
-    EXPECT_EQ(from_engine({failure_kind::internal, "disk on fire"}).what, "disk on fire");
+    EXPECT_EQ(from_engine({failure_kind::internal, "disk on fire"}).message, "disk on fire");
     EXPECT_EQ(from_storage({storage::errc::not_found, "x"}).code, errc::not_found);
     EXPECT_EQ(from_storage({storage::errc::corrupt, "x"}).code, errc::internal);
     EXPECT_EQ(from_storage({storage::errc::incompatible, "x"}).code, errc::conflict);
@@ -177,7 +177,7 @@ TEST(failure, engine_and_store_failures_keep_their_sentence_and_find_their_kind)
     EXPECT_EQ(from_storage({storage::errc::out_of_space, "x"}).code, errc::out_of_space);
     EXPECT_EQ(from_storage({storage::errc::pool_exhausted, "x"}).code, errc::overloaded);
     EXPECT_EQ(from_storage({storage::errc::locked, "x"}).code, errc::internal);
-    EXPECT_EQ(from_storage({storage::errc::bad_value, "why"}).what, "why");
+    EXPECT_EQ(from_storage({storage::errc::bad_value, "why"}).message, "why");
 }
 
 TEST(api_error, no_fault_of_the_store_shows_a_client_a_path) {
@@ -185,18 +185,18 @@ TEST(api_error, no_fault_of_the_store_shows_a_client_a_path) {
     for (const errc code :
          {errc::not_found, errc::corrupt, errc::incompatible, errc::io, errc::out_of_space,
           errc::pool_exhausted, errc::locked, errc::bad_value}) {
-        for (const char* what : {"/srv/cache/agents/a.manifest: write: No space left on device",
-                                 "caches/blocks/ab/abcd.safetensors: its checksum is wrong"}) {
-            const failure told = from_storage({code, what});
-            EXPECT_FALSE(told.what.empty());
-            EXPECT_EQ(told.what.find('/'), std::string::npos) << told.what;
+        for (const char* message : {"/srv/cache/agents/a.manifest: write: No space left on device",
+                                    "caches/blocks/ab/abcd.safetensors: its checksum is wrong"}) {
+            const failure told = from_storage({code, message});
+            EXPECT_FALSE(told.message.empty());
+            EXPECT_EQ(told.message.find('/'), std::string::npos) << told.message;
         }
     }
-    EXPECT_EQ(from_storage({errc::io, "caches: fsync"}).what.find("caches"), std::string::npos);
-    EXPECT_EQ(from_storage({errc::not_found, "no agent a"}).what, "no agent a");
+    EXPECT_EQ(from_storage({errc::io, "caches: fsync"}).message.find("caches"), std::string::npos);
+    EXPECT_EQ(from_storage({errc::not_found, "no agent a"}).message, "no agent a");
     const failure broken =
         from_engine({engine::failure_kind::internal, "/srv/m/x.gguf: too short"});
-    EXPECT_EQ(broken.what, "x.gguf: too short");
+    EXPECT_EQ(broken.message, "x.gguf: too short");
 }
 
 TEST(public_text, a_path_is_cut_down_to_its_last_name) {

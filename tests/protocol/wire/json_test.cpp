@@ -17,7 +17,7 @@ namespace json = boost::json;
 
 json::value parsed(std::string_view text) {
     auto value = parse_json(text, {});
-    EXPECT_TRUE(value) << text << ": " << (value ? "" : value.error().what);
+    EXPECT_TRUE(value) << text << ": " << (value ? "" : value.error().message);
     return value ? *value : json::value();
 }
 
@@ -37,14 +37,14 @@ TEST(parse_json, body_of_the_greatest_size_is_read_and_one_byte_more_is_refused)
     EXPECT_TRUE(parse_json("\"1234\"", limits));
     failure f = fault_of("\"12345\"", limits);
     EXPECT_EQ(f.code, errc::body_too_large);
-    EXPECT_EQ(f.what, "the body has 7 bytes, at most 6 are accepted");
+    EXPECT_EQ(f.message, "the body has 7 bytes, at most 6 are accepted");
 }
 
 TEST(parse_json, nesting_of_the_greatest_depth_is_read_and_one_level_more_is_refused) {
     EXPECT_TRUE(parse_json(nested(64), {}));
     failure f = fault_of(nested(65));
     EXPECT_EQ(f.code, errc::malformed_json);
-    EXPECT_EQ(f.what, "the body is not valid JSON: nested deeper than 64 levels at byte 64");
+    EXPECT_EQ(f.message, "the body is not valid JSON: nested deeper than 64 levels at byte 64");
 }
 
 TEST(parse_json, as_many_values_as_allowed_are_read_and_one_more_is_refused) {
@@ -53,11 +53,11 @@ TEST(parse_json, as_many_values_as_allowed_are_read_and_one_more_is_refused) {
     EXPECT_TRUE(parse_json("[1,2,3]", limits));
     failure f = fault_of("[1,2,3,4]", limits);
     EXPECT_EQ(f.code, errc::bad_value);
-    EXPECT_EQ(f.what, "the body has more than 4 JSON values");
+    EXPECT_EQ(f.message, "the body has more than 4 JSON values");
 }
 
 TEST(parse_json, what_is_not_one_json_value_is_malformed_and_says_where) {
-    EXPECT_EQ(fault_of("").what, "the body is empty; a JSON object is expected");
+    EXPECT_EQ(fault_of("").message, "the body is empty; a JSON object is expected");
     for (std::string_view text : {"{", "{\"a\":1,}", "[1 2]", "nul", "01", "1.", "\"a", "{} {}",
                                   "{'a':1}", "// c\n1", "NaN", "\"\x01\"", "\"\xff\"",
                                   "\"\xc0\x80\"", "\"\xed\xa0\x80\"", "\"\\ud8\"", "\"\\udzzz\"",
@@ -65,9 +65,9 @@ TEST(parse_json, what_is_not_one_json_value_is_malformed_and_says_where) {
                                   "\xef\xbb\xbf\xef\xbb\xbf{}", "{}\xef\xbb\xbf"}) {
         failure f = fault_of(text);
         EXPECT_EQ(f.code, errc::malformed_json) << text;
-        EXPECT_NE(f.what.find(" at byte "), std::string::npos) << f.what;
+        EXPECT_NE(f.message.find(" at byte "), std::string::npos) << f.message;
     }
-    EXPECT_NE(fault_of("{\"a\":1,}").what.find("at byte 7"), std::string::npos);
+    EXPECT_NE(fault_of("{\"a\":1,}").message.find("at byte 7"), std::string::npos);
 }
 
 TEST(parse_json, numbers_that_nothing_holds_keep_their_digits) {
@@ -98,22 +98,22 @@ TEST(json_cursor, a_number_that_nothing_holds_is_a_number_all_the_same) {
     EXPECT_EQ(read("0.1000000000000000055511151231257827").as_number(0, 1), 0.1);
     EXPECT_FALSE(complaint);
     read("1e400").as_number(0, 2);
-    EXPECT_EQ(complaint->what, "n: must be between 0 and 2, is 1e400");
+    EXPECT_EQ(complaint->message, "n: must be between 0 and 2, is 1e400");
     EXPECT_EQ(read("1e-400").as_number(0, 2), 0.0);
     EXPECT_FALSE(complaint);
     read("12345678901234567890123").as_integer(0, 9);
-    EXPECT_EQ(complaint->what, "n: must be between 0 and 9, is 12345678901234567890123");
+    EXPECT_EQ(complaint->message, "n: must be between 0 and 9, is 12345678901234567890123");
     read("0.1000000000000000055511151231257827").as_integer(0, 9);
-    EXPECT_TRUE(complaint->what.starts_with("n: expected an integer, found 0.1"))
-        << complaint->what;
+    EXPECT_TRUE(complaint->message.starts_with("n: expected an integer, found 0.1"))
+        << complaint->message;
     EXPECT_EQ(read("12345678901234567890123").as_string(), "");
-    EXPECT_EQ(complaint->what, "n: expected a string, found a number");
+    EXPECT_EQ(complaint->message, "n: expected a string, found a number");
 }
 
 TEST(parse_json, a_byte_order_mark_in_front_is_skipped) {
     EXPECT_EQ(to_text(parsed("\xef\xbb\xbf{}")), "{}");
-    EXPECT_EQ(fault_of("\xef\xbb\xbf").what, "the body is empty; a JSON object is expected");
-    EXPECT_NE(fault_of("\xef\xbb\xbf{\"a\":1,}").what.find("at byte 10"), std::string::npos);
+    EXPECT_EQ(fault_of("\xef\xbb\xbf").message, "the body is empty; a JSON object is expected");
+    EXPECT_NE(fault_of("\xef\xbb\xbf{\"a\":1,}").message.find("at byte 10"), std::string::npos);
 }
 
 TEST(parse_json, half_of_a_character_becomes_the_replacement_character) {
@@ -134,7 +134,7 @@ TEST(parse_json, half_of_a_character_becomes_the_replacement_character) {
               "A"}})
         EXPECT_EQ(parsed(r.text).as_string(), r.read) << r.text;
     EXPECT_EQ(to_text(parsed(R"({"\ud800":1})")), "{\"\xef\xbf\xbd\":1}");
-    EXPECT_EQ(fault_of(R"(["\ud800",])").what.find("the body is not valid JSON"), 0u);
+    EXPECT_EQ(fault_of(R"(["\ud800",])").message.find("the body is not valid JSON"), 0u);
 }
 
 TEST(to_text, keeps_order_and_plain_numbers) {
@@ -171,17 +171,17 @@ TEST(json_cursor, complaints_carry_the_path_and_what_was_found) {
         root.at("messages").item(0).at("content").item(0).at("text").as_string();
     });
     EXPECT_EQ(text.code, errc::bad_value);
-    EXPECT_EQ(text.what, "messages.0.content.0.text: expected a string, found a number");
+    EXPECT_EQ(text.message, "messages.0.content.0.text: expected a string, found a number");
     EXPECT_EQ(text.path, "messages.0.content.0.text");
     failure gone = complaint_of(document, [](json_cursor root) { root.at("gone"); });
-    EXPECT_EQ(gone.what, "gone: field required");
+    EXPECT_EQ(gone.message, "gone: field required");
     EXPECT_EQ(gone.code, errc::missing_field);
-    auto what = [&](auto read) { return complaint_of(document, read).what; };
-    EXPECT_EQ(what([](json_cursor root) { root.at("n").as_array(); }),
+    auto message = [&](auto read) { return complaint_of(document, read).message; };
+    EXPECT_EQ(message([](json_cursor root) { root.at("n").as_array(); }),
               "n: expected an array, found null");
-    EXPECT_EQ(what([](json_cursor root) { root.as_string(); }),
+    EXPECT_EQ(message([](json_cursor root) { root.as_string(); }),
               "the body: expected a string, found an object");
-    EXPECT_EQ(what([](json_cursor root) { root.at("messages").at("x"); }),
+    EXPECT_EQ(message([](json_cursor root) { root.at("messages").at("x"); }),
               "messages: expected an object, found an array");
 }
 
@@ -199,7 +199,7 @@ TEST(json_cursor, keeps_the_first_complaint_and_reads_defaults_from_then_on) {
     EXPECT_TRUE(root.at("n").as_object().empty());
     EXPECT_TRUE(root.at("n").as_array().empty());
     root.fail(errc::unsupported, "too late");
-    EXPECT_EQ(complaint->what, "a: expected a string, found an array");
+    EXPECT_EQ(complaint->message, "a: expected a string, found an array");
     EXPECT_EQ(root.at("n").as_string(), "x") << "what is right is read as before";
 }
 
@@ -221,17 +221,17 @@ TEST(json_cursor, integers_are_exact_and_bounded) {
     EXPECT_EQ(list.item(0).as_integer(0, 5), 5);
     EXPECT_EQ(list.item(1).as_integer(0, 5), 5);
     EXPECT_TRUE(list.ok());
-    auto what = [&](std::size_t index, std::int64_t high) {
+    auto message = [&](std::size_t index, std::int64_t high) {
         return complaint_of(
                    document, [&](json_cursor root) { root.item(index).as_integer(0, high); }, "n")
-            .what;
+            .message;
     };
-    EXPECT_EQ(what(2, 9), "n.2: expected an integer, found 5.5");
-    EXPECT_EQ(what(3, 9), "n.3: expected an integer, found a string");
-    EXPECT_EQ(what(4, 9), "n.4: must be between 0 and 9, is 18446744073709551615");
-    EXPECT_EQ(what(5, 9), "n.5: must be between 0 and 9, is 1e+300");
-    EXPECT_EQ(what(6, 9), "n.6: must be between 0 and 9, is -1");
-    EXPECT_EQ(what(7, 5), "n.7: must be between 0 and 5, is 6");
+    EXPECT_EQ(message(2, 9), "n.2: expected an integer, found 5.5");
+    EXPECT_EQ(message(3, 9), "n.3: expected an integer, found a string");
+    EXPECT_EQ(message(4, 9), "n.4: must be between 0 and 9, is 18446744073709551615");
+    EXPECT_EQ(message(5, 9), "n.5: must be between 0 and 9, is 1e+300");
+    EXPECT_EQ(message(6, 9), "n.6: must be between 0 and 9, is -1");
+    EXPECT_EQ(message(7, 5), "n.7: must be between 0 and 5, is 6");
 }
 
 TEST(json_cursor, numbers_are_bounded) {
@@ -241,14 +241,14 @@ TEST(json_cursor, numbers_are_bounded) {
     EXPECT_EQ(list.item(0).as_number(0, 2), 2.0);
     EXPECT_EQ(list.item(1).as_number(0, 2), 2.0);
     EXPECT_TRUE(list.ok());
-    auto what = [&](std::size_t index) {
+    auto message = [&](std::size_t index) {
         return complaint_of(
                    document, [&](json_cursor root) { root.item(index).as_number(0, 2); }, "t")
-            .what;
+            .message;
     };
-    EXPECT_EQ(what(2), "t.2: must be between 0 and 2, is 2.01");
-    EXPECT_EQ(what(3), "t.3: expected a number, found a string");
-    EXPECT_EQ(what(4), "t.4: must be between 0 and 2, is -0.1");
+    EXPECT_EQ(message(2), "t.2: must be between 0 and 2, is 2.01");
+    EXPECT_EQ(message(3), "t.3: expected a number, found a string");
+    EXPECT_EQ(message(4), "t.4: must be between 0 and 2, is -0.1");
 }
 
 }  // namespace

@@ -29,7 +29,7 @@ TEST(memory_wishes, of_messages_are_the_longest_of_all_blocks) {
     const auto kept = [](const std::string& messages, const std::string& more) {
         auto request = anthropic::parse_messages(R"({"model":"m","max_tokens":5,"messages":[)" +
                                                  messages + "]" + more + "}");
-        EXPECT_TRUE(request) << request.error().what;
+        EXPECT_TRUE(request) << request.error().message;
         return request->memory.keep_seconds;
     };
     const std::string five = R"("cache_control":{"type":"ephemeral","ttl":"5m"})";
@@ -49,7 +49,7 @@ TEST(memory_wishes, of_messages_are_the_longest_of_all_blocks) {
 TEST(memory_wishes, of_openai_are_its_lifetime_or_its_retention) {
     const auto of_response = [](const std::string& more) {
         auto request = responses::parse_response(R"({"model":"m","input":"Hi")" + more + "}");
-        EXPECT_TRUE(request) << request.error().what;
+        EXPECT_TRUE(request) << request.error().message;
         return request->memory.keep_seconds;
     };
     EXPECT_EQ(of_response(""), std::nullopt);
@@ -59,7 +59,7 @@ TEST(memory_wishes, of_openai_are_its_lifetime_or_its_retention) {
     EXPECT_EQ(of_response(R"(,"prompt_cache_retention":"in_memory")"), std::nullopt);
     auto chat = openai::parse_chat(R"({"model":"m","messages":[{"role":"user","content":"Hi"}],)"
                                    R"("prompt_cache_options":{"ttl":"30m"}})");
-    ASSERT_TRUE(chat) << chat.error().what;
+    ASSERT_TRUE(chat) << chat.error().message;
     EXPECT_EQ(chat->memory.keep_seconds, seconds(1800));
     EXPECT_EQ(chat->take_generation({}, {}).memory.keep_seconds, seconds(1800));
 }

@@ -158,12 +158,12 @@ TEST(memory_plan, counts_as_many_bodies_as_are_read_at_once) {
     config settings;
     settings.body_limit_mb = 32;
     settings.max_connections = 0;
-    const auto of = needs_of(SEMANTIC_SOURCE_DIR "/etc/models/semantic-tiny", settings);
-    ASSERT_TRUE(of) << of.error().what;
-    EXPECT_EQ(of->connections, http_limits().bodies_at_once * 32 * mib);
-    EXPECT_GT(of->weights, 5 * mib);
-    EXPECT_LT(of->weights, 20 * mib);
-    EXPECT_GT(of->scratch, mib);
+    const auto known = needs_of(SEMANTIC_SOURCE_DIR "/etc/models/semantic-tiny", settings);
+    ASSERT_TRUE(known) << known.error().what;
+    EXPECT_EQ(known->connections, http_limits().bodies_at_once * 32 * mib);
+    EXPECT_GT(known->weights, 5 * mib);
+    EXPECT_LT(known->weights, 20 * mib);
+    EXPECT_GT(known->scratch, mib);
 }
 
 TEST(memory_plan, a_model_whose_configuration_is_not_there_is_told) {

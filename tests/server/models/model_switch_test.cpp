@@ -60,9 +60,9 @@ class model_switch_test : public ::testing::Test {
         const std::string name = model == a ? "a" : "b";
         std::lock_guard lock(mutex_);
         if (auto fault = load_faults_.find(name); fault != load_faults_.end()) {
-            const std::string what = fault->second;
-            if (what.starts_with("throw")) throw std::bad_alloc();
-            return storage::failure{storage::errc::corrupt, what};
+            const std::string message = fault->second;
+            if (message.starts_with("throw")) throw std::bad_alloc();
+            return storage::failure{storage::errc::corrupt, message};
         }
         auto made = std::make_unique<scripted_engine>(name);
         if (!is_mute_.contains(name)) made->on_submit = answer_with({"hi"});
@@ -85,7 +85,7 @@ class model_switch_test : public ::testing::Test {
             steps_.clear();
         }
         const auto asked = switch_.ask(model, drain);
-        EXPECT_TRUE(asked) << asked.error().what;
+        EXPECT_TRUE(asked) << asked.error().message;
         return settle();
     }
     std::string runs() {

@@ -28,14 +28,14 @@ struct four_loads {
     std::map<std::string, scripted_engine*> engines;
     std::map<std::string, std::string> faults;
     std::string order;                  // of loads
-    std::vector<std::size_t> beside{};  // what the last load was told of
+    std::vector<std::size_t> loaded{};  // what the last load was told of
 
     storage::result<std::unique_ptr<engine::engine>> load(std::size_t model,
                                                           const std::vector<std::size_t>& others) {
         const std::string name(1, static_cast<char>('a' + model));
         std::lock_guard lock(mutex);
         order += name;
-        beside = others;
+        loaded = others;
         if (auto fault = faults.find(name); fault != faults.end())
             return storage::failure{storage::errc::corrupt, fault->second};
         auto made = std::make_unique<scripted_engine>(name);
@@ -52,8 +52,8 @@ class several_models : public ::testing::Test {
         options_.models = registry({{"a"}, {"b", {"haiku"}}, {"c"}, {"d"}}, 0);
         options_.settings.max_loaded = 2;
         options_.settings.shutdown_grace = seconds(0);
-        options_.load_beside = [loads = loads_](std::size_t model, const auto& beside,
-                                                const auto&) { return loads->load(model, beside); };
+        options_.load_beside = [loads = loads_](std::size_t model, const auto& others,
+                                                const auto&) { return loads->load(model, others); };
     }
     void start(bool auto_swap = false) {
         options_.settings.auto_swap = auto_swap;
@@ -70,8 +70,8 @@ class several_models : public ::testing::Test {
                         R"({"max_tokens":9,"messages":[{"role":"user","content":"x"}],"model":")" +
                             model + "\"}"));
     }
-    http_reply change(const std::string& what, const std::string& model) {
-        return ask(post("/admin/models/" + what, R"({"model_id":")" + model + "\"}"));
+    http_reply change(const std::string& action, const std::string& model) {
+        return ask(post("/admin/models/" + action, R"({"model_id":")" + model + "\"}"));
     }
     static bool has(const http_reply& reply, const std::string& text) {
         return reply.body.find(text) != std::string::npos;
@@ -89,7 +89,7 @@ class several_models : public ::testing::Test {
 TEST_F(several_models, a_model_is_loaded_beside_another_and_each_answers_its_own_requests) {
     start();
     EXPECT_EQ(change("load", "b").status, 200);
-    EXPECT_EQ(loads_->beside, std::vector<std::size_t>{0});
+    EXPECT_EQ(loads_->loaded, std::vector<std::size_t>{0});
     for (int i = 0; i < 3; ++i) {
         EXPECT_TRUE(has(ask_model("a"), "from a"));
         EXPECT_TRUE(has(ask_model("b"), "from b"));

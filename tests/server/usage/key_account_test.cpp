@@ -18,7 +18,7 @@ TEST(key_account, the_request_beyond_the_limit_is_told_when_to_come_back) {
     EXPECT_FALSE(account.begin(start));
     const auto refused = account.begin(start);
     ASSERT_TRUE(refused);
-    EXPECT_EQ(refused->which, limit_kind::requests);
+    EXPECT_EQ(refused->kind, limit_kind::requests);
     EXPECT_EQ(refused->limit, 2u);
     EXPECT_EQ(refused->wait, 30s);
     EXPECT_TRUE(account.begin(start + 29s));
@@ -44,7 +44,7 @@ TEST(key_account, tokens_are_let_in_while_any_are_left_and_then_paid_for) {
     account.count_output(100, start);
     const auto refused = account.begin(start);
     ASSERT_TRUE(refused);
-    EXPECT_EQ(refused->which, limit_kind::tokens);
+    EXPECT_EQ(refused->kind, limit_kind::tokens);
     EXPECT_EQ(refused->wait, 41s) << "400 tokens of debt and one to go on with, at 10 a second";
     EXPECT_TRUE(account.begin(start + 40s));
     EXPECT_FALSE(account.begin(start + 41s));
@@ -91,7 +91,8 @@ TEST(key_accounts, are_named_after_tenants_or_by_place_and_never_after_a_key) {
     std::vector<std::string> names;
     for (const auto& account : accounts.all()) names.push_back(account->name());
     EXPECT_EQ(names, (std::vector<std::string>{"key-1", "key-2", "team", "key-3"}));
-    EXPECT_EQ(accounts.of("name team"), accounts.all()[2]) << "keys of one name have one account";
+    EXPECT_EQ(accounts.account_of("name team"), accounts.all()[2])
+        << "keys of one name have one account";
     key_accounts open({});
     open.open_all(config{});
     EXPECT_EQ(open.all().at(0)->name(), "everybody");
