@@ -15,7 +15,7 @@ namespace {
 
 enum class zero { allowed, refused };
 
-/// Leaves `into` alone when the field is absent.
+/// Leaves `value` alone when the field is absent.
 void read_number(const json_cursor& root, std::string_view key, double low, double high,
                  zero is_zero, std::optional<float>& value) {
     auto field = root.find(key);

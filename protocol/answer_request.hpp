@@ -46,13 +46,13 @@ struct answer_request {
     std::optional<int> top_scores;  // log probabilities with each token; absent: none
     int choices = 1;
     bool stream = false;
-    /// 0: tools may not be called; 1: no second call beside the first; absent: any number.
+    /// 0: tools may not be called; 1: no second call in the same answer; absent: any number.
     std::optional<std::size_t> tool_calls_max;
     /// As generation_request has it.
     std::shared_ptr<storage::work_budget> budget{};
     /// How long the memory is to be kept.
     engine::memory_policy memory{};
-    /// Types of tools, items and blocks that the model is not told of: the reply names them.
+    /// Types of tools, items and blocks that are left out of the prompt: the reply names them.
     std::vector<std::string> left_out{};
 
     /// Leaves what the reply needs in place and moves the rest out.

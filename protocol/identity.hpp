@@ -22,8 +22,8 @@ struct identity_headers {
 
 /// First that is present: X-Session-ID → `sess_{id}`; x-claude-code-session-id → `cc_{session}`,
 /// with x-claude-code-agent-id → `cc_{session}:{agent}`; thread-id, or else session-id, as Codex
-/// sends them → `codex_{id}`, unless it cannot be a name: what no client was told of here never
-/// fails a request. Nothing: the engine decides by content.
+/// sends them → `codex_{id}`, unless it cannot be a name: a header that this API does not
+/// document never fails a request. Nothing: the engine decides by content.
 /// Errors: bad_value naming the header, when its value is empty, has a character outside
 /// [A-Za-z0-9._:-] (for the Claude Code headers also ':', which separates the two), or is too long
 /// for an agent id.

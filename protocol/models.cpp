@@ -17,7 +17,7 @@ constexpr std::size_t limit_default = 20;
 
 json::object supported(bool is) { return {{"supported", is}}; }
 
-/// What requests may have, in whatever shape the chat template tells it.
+/// What requests may have, in any shape that the chat template has for it.
 json::object chat_abilities(const model_card& model) {
     const engine::template_abilities& can = model.chat_abilities;
     return {{"system_text", supported(can.system_text)},

@@ -31,10 +31,10 @@ struct model_card {
     std::string chat_template{};         // the family: "chatml"
     std::string chat_template_reason{};  // why it is not one of the model's own; else empty
     engine::template_abilities chat_abilities{};
-    std::string state{};         // "loaded", "loading", "available", "failed"; empty: not told
+    std::string state{};         // "loaded", "loading", "available", "failed"; empty: not shown
     std::string state_reason{};  // why it failed; else empty
     std::vector<std::string> aliases{};
-    std::uint64_t kv_bytes_per_token = 0;  // 0: not known, nor the two behind it
+    std::uint64_t kv_bytes_per_token = 0;  // 0: not known, nor the two after it
     std::uint64_t agents_4k = 0;           // conversations of 4,096 tokens that the pool holds
     std::uint64_t agents_16k = 0;
 };
@@ -45,7 +45,7 @@ using model_entry = std::function<boost::json::object(const model_card& model, i
 /// Query parameters, percent-decoded; absent ones are empty optionals.
 struct models_query {
     std::optional<std::string> limit;      // 1..1000, default 20
-    std::optional<std::string> after_id;   // the page behind this model
+    std::optional<std::string> after_id;   // the page after this model
     std::optional<std::string> before_id;  // the page in front of this model
 };
 

@@ -8,7 +8,7 @@
 
 namespace semantic::protocol {
 
-/// What an assistant's message means that stands last, where the request does not say it.
+/// The meaning of an assistant's message that comes last, where the request does not say it.
 enum class last_answer {
     is_history,  // the answer is a new message
     goes_on,     // the answer is what follows its text

@@ -1,5 +1,5 @@
 #pragma once
-// White space that a model writes behind a tool call: a client is shown it when text follows, and
+// White space that a model writes after a tool call: a client is shown it when text follows, and
 // never by itself. Pure.
 
 #include <string>
@@ -12,7 +12,7 @@ namespace semantic::protocol {
 
 class shown_space {
   public:
-    /// Returns: what is to be shown now; nothing while only white space came behind a call.
+    /// Returns: what is to be shown now; nothing while only white space came after a call.
     std::string text(std::string_view piece, bool is_behind_call) {
         held_ += piece;
         if (is_behind_call && is_white_space(piece)) return {};

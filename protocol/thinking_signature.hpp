@@ -1,7 +1,7 @@
 #pragma once
 // The signature of a thinking block: opaque to the client, who sends it back with the block. It
-// tells that the reasoning is word for word what this server said, so that it stands in the prompt
-// as the memory has it. It protects from mistakes, not from attacks. Pure.
+// shows that the reasoning is word for word what this server said, so that the prompt has it as
+// the memory does. It protects from mistakes, not from attacks. Pure.
 
 #include <optional>
 #include <string>

@@ -1,6 +1,6 @@
 #pragma once
-// The tools of a request, whose lists the dialects spell alike but for where a tool's fields stand.
-// Pure. All of it complains of what it reads, as json_cursor does.
+// The tools of a request, whose lists the dialects spell alike except for the place of a tool's
+// fields. Pure. All of it complains of what it reads, as json_cursor does.
 
 #include <functional>
 #include <optional>

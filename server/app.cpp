@@ -31,7 +31,7 @@ using clock = std::chrono::steady_clock;
 constexpr std::size_t worker_count = 3;
 // Two of one tenant's, on two cores that make answers, leave these three quarters.
 constexpr int short_job_niceness = 5;
-// A large job has a tenth of a core beside a thread that makes answers. Not a long one: answers
+// A large job gets a tenth of a core while a thread computes answers. Not a long one: answers
 // wait for what it writes.
 constexpr int large_job_niceness = 10;
 // Each may take as much memory as several bodies.
@@ -230,7 +230,7 @@ storage::result<std::unique_ptr<engine::engine>> app::load_engine(
                                            : options_.load(model, progress);
         if (loaded) {
             // Those of a server that runs are as they are, but what a model that comes remembers
-            // of their agents is found anew, from their whole conversations.
+            // of their agents is found again, from their whole conversations.
             if (started_.load()) {
                 coordination_.forget_all();
             } else {
@@ -398,7 +398,7 @@ void app::begin_stop() {
 }
 
 /// A load cannot be interrupted, and nothing is dirty while there is no engine that answers. Only
-/// who has waited for a model is still told.
+/// requests that waited for a model still get a reply.
 net::awaitable<void> app::leave_at_once() {
     constexpr std::chrono::milliseconds last_words{200};
     if (queue_) {

@@ -1,6 +1,6 @@
 #pragma once
 // The whole server: owns every long-lived object. The order of the members is the order of
-// construction, and what a member needs stands before it. Thread: run() blocks the calling thread
+// construction, and what a member needs comes before it. Thread: run() blocks the calling thread
 // and makes the others; stop() and port() may be called from any thread.
 
 #include <boost/asio/io_context.hpp>
@@ -38,7 +38,7 @@
 
 namespace semantic::server {
 
-/// Blocks. Makes the engine of a model beside those of others.
+/// Blocks. Makes the engine of a model while other models are loaded.
 using beside_loader = std::function<storage::result<std::unique_ptr<engine::engine>>(
     std::size_t model, const std::vector<std::size_t>& others,
     const std::function<void(engine::load_progress)>& progress)>;
@@ -48,19 +48,20 @@ struct app_options {
     http_limits limits;  // body_bytes_max is taken from `settings`
     registry models{{{"model"}}, 0};
     model_loader load;
-    /// The same beside models that are loaded; empty: as `load`.
+    /// The same while other models are loaded; empty: as `load`.
     beside_loader load_beside;
-    /// What the engines that `load` makes tell of what happens. Not null.
+    /// Where the engines that `load` makes report what happens. Not null.
     std::shared_ptr<engine::activity_feed> feed = std::make_shared<engine::activity_feed>();
-    /// Where they tell which blocks are on disk; null: nobody may follow.
+    /// Where they report which blocks are on disk; null: nobody may follow.
     std::shared_ptr<storage::kv_event_feed> kv_events{};
-    /// Where servers on one object store tell each other of themselves; null: nowhere.
+    /// Where servers on one object store announce themselves to each other; null: nowhere.
     std::shared_ptr<storage::node_news> news{};
     std::string cache_directory;  // for the line that says what runs
     bool handle_signals = true;   // SIGTERM and SIGINT stop the server; SIGHUP: see below
-    /// Reads the configuration anew, for SIGHUP. Blocks. Throws config_error. Empty: it is ignored.
+    /// Reads the configuration again, for SIGHUP. Blocks. Throws config_error. Empty: it is
+    /// ignored.
     std::function<config()> read_again;
-    service_manager manager{""};  // told when the server is ready, stops, and that it lives
+    service_manager manager{""};  // notified when the server is ready, stops, and that it lives
     std::optional<std::chrono::microseconds> sign_of_life_every;
     bool hangup_ends = false;     // SIGHUP means that the terminal is gone, and stops the server
     std::ostream* out = nullptr;  // where the ready line goes; null: nowhere
@@ -81,8 +82,8 @@ class app {
     /// As SIGTERM does: stops accepting, lets running answers end within the grace, saves, ends
     /// run().
     void stop();
-    /// As SIGHUP does: takes over the log level and the key file of a configuration that is read
-    /// anew; one with a fault changes nothing, and the log says why.
+    /// As SIGHUP does: reads the configuration again and takes over its log level and key file;
+    /// one with a fault changes nothing, and the log says why.
     void reload();
 
   private:

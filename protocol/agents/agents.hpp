@@ -1,7 +1,7 @@
 #pragma once
 // The bodies of the agents API: what names, shows and counts agents. Pure.
 // An earlier system's clients find the fields they know (agent_id, status, cache_size_tokens, tier,
-// hot_count, ...) beside those that say more.
+// hot_count, ...) in addition to those that say more.
 
 #include <chrono>
 #include <cstdint>
@@ -86,7 +86,7 @@ std::string created_body(const agent_card& agent, std::string_view model, std::s
 /// Query parameters, percent-decoded; absent ones are empty optionals.
 struct list_query {
     std::optional<std::string> limit;  // 1 to 1,000; absent: all
-    std::optional<std::string> after;  // only agents behind this name, whether or not there is such
+    std::optional<std::string> after;  // only agents after this name, whether or not there is such
 };
 /// By name: {"agents":[...],"total":n,"has_more":b}; `total` counts those of all pages.
 /// Errors: bad_value naming the query parameter.
@@ -106,12 +106,12 @@ failure no_agent(const storage::agent_id& agent);
 failure no_memory(const storage::agent_id& agent, std::string_view model);
 /// What is wrong when the model that a query names remembers nothing of it.
 failure no_memory_of(const storage::agent_id& agent, std::string_view wanted);
-/// What is wrong when the agent works for a request. `what` was to be done: "deleted".
+/// What is wrong when the agent works for a request. `action` was to be done: "deleted".
 failure agent_runs(const storage::agent_id& agent, std::string_view action);
 
 /// What is wrong when a part of what the agent remembers was found lost as it was read.
 failure memory_lost(const storage::agent_id& agent, storage::errc why);
-/// What the client is told when its file does not become a memory: a damaged one is its own fault.
+/// The error for a file that does not become a memory: a damaged one is its own fault.
 failure import_fault(const storage::failure& f);
 
 }  // namespace semantic::protocol::agents

@@ -14,9 +14,9 @@
 namespace semantic::protocol::agents {
 
 struct generate_request : answer_request {
-    /// The prompt as it stands, in place of `chat`: no chat template is rendered around it.
+    /// The prompt verbatim, in place of `chat`: no chat template is rendered around it.
     std::optional<std::string> prompt;
-    /// The prompt, or the messages, are only what is new behind the agent's memory.
+    /// The prompt, or the messages, are only what is new after the agent's memory.
     bool append = false;
 };
 

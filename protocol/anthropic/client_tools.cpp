@@ -57,7 +57,7 @@ engine::tool_definition memory() {
                       R"("command")")};
 }
 
-/// The date behind `name` and an underscore, or nothing.
+/// The date after `name` and an underscore, or nothing.
 std::optional<std::string_view> version_of(std::string_view type, std::string_view name) {
     constexpr std::size_t date_digits = 8;
     if (!type.starts_with(name) || type.size() != name.size() + 1 + date_digits)

@@ -1,6 +1,6 @@
 #pragma once
 // Tools that the vendor defines and the client runs: a request names their type alone, and a model
-// of the vendor's knows their arguments. Other models are told them here. Pure. Source: the
+// of the vendor's knows their arguments. Other models get them written out here. Pure. Source: the
 // vendor's tool reference (https://docs.anthropic.com/en/docs/agents-and-tools/tool-use).
 
 #include <optional>

@@ -148,7 +148,7 @@ class context_editor {
     edited_context take() { return std::move(made_); }
 
   private:
-    /// Of a call: where it and its result stand.
+    /// The positions of a call and its result.
     struct tool_use {
         engine::tool_call_part* call;
         engine::tool_result_part* found;
@@ -193,7 +193,7 @@ std::vector<context_editor::tool_use> context_editor::tool_uses() {
     return uses;
 }
 
-/// Whether a definition stands in the text: that stays.
+/// Whether the text contains a definition: such a text stays.
 bool has_definition(const engine::conversation& chat, const engine::tool_result_part* found) {
     return std::ranges::any_of(chat.placed_tools, [&](const engine::placed_tool& each) {
         if (each.message >= chat.messages.size()) return false;

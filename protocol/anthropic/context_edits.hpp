@@ -1,6 +1,6 @@
 #pragma once
 // context_management: what of a conversation is left out of the prompt when it grows. The client
-// keeps its history as it was, so that every request with it is edited anew. Pure.
+// keeps its history as it was, so that every request with it is edited again. Pure.
 
 #include <boost/json/array.hpp>
 

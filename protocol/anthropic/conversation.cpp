@@ -33,8 +33,8 @@ void wrong_content(const json_cursor& content, std::string_view blocks) {
 
 enum class billing_line { kept, dropped };
 
-/// Blocks of one content that are not told; complains where they are all that the newest message
-/// has.
+/// Collects the blocks of one content that are left out; complains where the newest message has
+/// no others.
 class untold_blocks {
   public:
     explicit untold_blocks(const history_position& position) : position_(position) {}
@@ -55,7 +55,7 @@ class untold_blocks {
 };
 
 /// A string, or a list of text blocks joined by line breaks. A block that is nothing but a dropped
-/// billing line leaves nothing behind. `is_no_text`: of the types that are read elsewhere, or null.
+/// billing line leaves nothing. `is_no_text`: of the types that are read elsewhere, or null.
 std::string parse_plain_text(const json_cursor& content, const messages_limits& limits,
                              const history_position& position,
                              billing_line billing = billing_line::kept,
@@ -297,7 +297,7 @@ class message_reader {
     }
     std::vector<engine::message> take() {
         if (fading_.empty()) return std::move(messages_);
-        // Behind all of its turn, so that no more than this is read again when it is gone.
+        // After all of its turn, so that no more than this is read again when it is gone.
         const bool begins_answer =
             !messages_.empty() && messages_.back().from == engine::role::assistant;
         messages_.insert(messages_.end() - (begins_answer ? 1 : 0),
@@ -356,7 +356,7 @@ class message_reader {
         if (!read_tool_change(block, type, limits_, position_.left_out, tools_, text))
             text.resize(before);
     }
-    /// It is told where it changes: what the prompt begins with stays as it is.
+    /// It is written where it changes: the head of the prompt stays as it is.
     void add_effort(const json_cursor& config, std::string& text) {
         config.as_object();
         const auto effort = config.find("effort");
@@ -494,7 +494,7 @@ std::optional<engine::tool_definition> parse_tool(const json_cursor& tool,
 namespace {
 
 /// Searches that the vendor's servers run find deferred tools for the model. Without them all tools
-/// are told at once.
+/// are in the prompt from the start.
 bool is_hosted_search(const json_cursor& tool) {
     auto type = tool.find("type");
     return type && type->value().is_string() && type->as_string().starts_with("tool_search_tool_");
@@ -527,7 +527,7 @@ engine::conversation parse_conversation(const json_cursor& root, const messages_
                                         left_out_names& left_out,
                                         std::optional<engine::tool_lists> of_thread) {
     engine::conversation chat;
-    // It is every request's anew: a client that sends a picture there has to be told.
+    // Every request sets it again: a client that sends a picture there needs an error.
     const history_position system_position{left_out, true};
     if (auto system = root.find("system"))
         chat.system = parse_plain_text(*system, limits, system_position, billing_line::dropped);

@@ -17,15 +17,15 @@ namespace semantic::protocol::anthropic {
 /// order.
 /// - System blocks are joined by a line break; a system message among the others stays where it is.
 /// - The billing line at the head of a system text or block is left out (without_billing_line).
-/// - Pictures and PDFs are told by a line, save in the newest message, where they are refused in
-/// the
-///   words that clients know. Blocks of tools that the vendor's servers ran are told in a line
+/// - Pictures and PDFs become a line of text, except in the newest message, where they are refused
+/// in the
+///   words that clients know. Blocks of tools that the vendor's servers ran become a line
 ///   each; tools and blocks of other types are left out.
-/// - A deferred tool is told where a block names it, a tool that a message defines where it does:
-/// the
+/// - A deferred tool is written where a block names it, a tool that a message defines where it
+/// does: the
 ///   head of the prompt never changes for it. The definitions are chat.placed_tools.
-/// - A text that is cleared at the user's next message stands last, and is gone behind that.
-/// - A compaction block stands for all before it.
+/// - A text that is cleared at the user's next message comes last, and is gone after that.
+/// - A compaction block replaces all before it.
 /// `of_thread`: the tools of the thread that the messages continue, in place of the body's.
 engine::conversation parse_conversation(const json_cursor& root, const messages_limits& limits,
                                         left_out_names& left_out,

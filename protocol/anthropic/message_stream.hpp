@@ -24,7 +24,7 @@ struct reply_options {
     std::string message_id;  // msg_…
     std::string request_id;  // req_…, part of error events; may be empty
     std::string model;       // echoed
-    /// Calls behind this many are left out of the reply, as the request asked.
+    /// Calls after this many are left out of the reply, as the request asked.
     std::optional<std::size_t> tool_calls_max;
     bool shows_thinking = false;        // off: reasoning is left out
     bool hides_thinking = false;        // its blocks have no text, and a signature that carries it
@@ -36,7 +36,7 @@ struct reply_options {
     /// The answer is a summary, which comes in one block of type compaction.
     bool compacts = false;
     boost::json::array tool_changes{};  // of that block
-    /// A block of that type that stands before the answer, or empty.
+    /// A block of that type that comes before the answer, or empty.
     boost::json::object summary_block{};
     /// The calls are kept for a judge. The reply has safeguard_results in any case.
     bool is_judged = false;

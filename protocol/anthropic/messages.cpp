@@ -178,7 +178,7 @@ bool may_compact(const context_edits& edits) {
         edits.list, [](const auto& each) { return std::holds_alternative<compact>(each); });
 }
 
-/// The edits, and what it takes to go on behind a summary.
+/// The edits, and what it takes to continue after a summary.
 void parse_edits(const json_cursor& root, const messages_limits& limits, left_out_names& left_out,
                  messages_request& request) {
     request.edits = parse_context_edits(root, limits, left_out);

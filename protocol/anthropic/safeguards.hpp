@@ -39,7 +39,7 @@ struct judged_call {
 /// Of one answer so many calls are judged; further ones are "unavailable".
 constexpr std::size_t judged_calls_max = 8;
 
-/// What the judge is asked behind the answer, and how its own answer looks: an outcome for each
+/// The question to the judge after the answer, and the form of its own answer: an outcome for each
 /// call. `wanted` has the conversation that was answered, with the answer.
 void ask_for_verdicts(const safeguard_request& request, const std::vector<judged_call>& calls,
                       engine::generation_request& wanted);

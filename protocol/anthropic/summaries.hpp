@@ -23,7 +23,7 @@ boost::json::array tool_changes_of(const json_cursor& root, const engine::conver
 /// {"type": "compaction", "content", "tool_changes"}; content is null where there is no summary.
 boost::json::object compaction_block(std::string_view summary, boost::json::array tool_changes);
 
-/// The body of the request that goes on behind its own summary. `rest`:
+/// The body of the request that continues after its own summary. `rest`:
 /// messages_request::rest_of_body; `block`: compaction_block()'s.
 std::string body_behind_summary(std::string_view rest, boost::json::object block);
 

@@ -1,6 +1,6 @@
 #pragma once
 // The bodies of /v1/coordination and the events of its streams. Pure.
-// An earlier system's clients find the fields they know beside those that say more.
+// An earlier system's clients find the fields they know in addition to those that say more.
 
 #include <optional>
 #include <span>
@@ -95,7 +95,7 @@ std::string votes_body(const session& s);
 std::string decision_body(const session& s, const question& asked);
 
 // Server-sent events: turn_start, token as it comes, turn_complete;
-// round_complete behind the last turn of a round; ping in between; error, last, in place of what
+// round_complete after the last turn of a round; ping in between; error, last, in place of what
 // is missing.
 std::string turn_start_event(const session& s, const turn_plan& plan, int turn);
 /// `text`: what is new; `so_far`: with all that came before it in this turn.

@@ -19,7 +19,7 @@ inline constexpr std::size_t question_characters_max = 2'000;
 inline constexpr std::size_t choices_max = 50;
 inline constexpr std::size_t choice_characters_max = 200;
 /// Of all questions of a session, with their votes.
-/// What a vote may add: its question, a ranking of all choices, and the line by which it is told.
+/// What a vote may add: its question, a ranking of all choices, and the line that announces it.
 inline constexpr std::size_t vote_bytes_max = std::size_t{128} << 10;
 /// Of all questions of a session, with their votes.
 inline constexpr std::size_t questions_bytes_max = std::size_t{4} << 20;
@@ -50,7 +50,7 @@ result<vote> vote_of(const session& s, const question& asked, const cast_vote& w
                      std::string vote_id);
 
 /// Closes the question when all that are asked for it have voted (coordinator_decides: that one),
-/// and tells all of it; consensus that was not found has all vote again, consensus_ballots_max
+/// and announces the result; consensus that was not found has all vote again, consensus_ballots_max
 /// times together. In decision_mode none questions stay open. Returns: whether something changed.
 bool settle(session& s, std::size_t question, const std::string& line_id);
 

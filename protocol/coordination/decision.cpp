@@ -70,7 +70,8 @@ std::vector<std::vector<std::size_t>> ballots_of(const question& asked) {
     return ballots;
 }
 
-/// Which of those that are left drops out: see tally_of(). Nothing when nothing tells them apart.
+/// Which of those that are left drops out: see tally_of(). Nothing when they are equal in every
+/// count.
 std::optional<std::size_t> weakest(const std::vector<std::size_t>& left,
                                    const std::vector<places_of_count>& history) {
     std::vector<std::size_t> lowest = left;

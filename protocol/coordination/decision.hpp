@@ -31,7 +31,7 @@ struct question {
     std::string winner{};   // once closed; empty: it came to nothing
     std::size_t bytes = 0;  // that it takes, with its votes; see measure()
 };
-/// Counts the question's bytes anew. Whoever changes it does.
+/// Counts the question's bytes again. To be called after every change of it.
 void measure(question& asked) noexcept;
 
 struct voters {
@@ -59,7 +59,7 @@ struct tally {
 /// - majority_vote: most votes; among equals the coordinator's own choice, if it is one of them.
 /// - ranked_choice: who has no more than half of the ballots that still name anybody left loses the
 ///   last of the choices, the one with the fewest first places. Among equals the one that had fewer
-///   in the latest count that tells them apart drops out, else the one that stands last among the
+///   in the latest count in which they differ drops out, else the one that comes last among the
 ///   choices. When all that are left are equal, and always were, it is a tie.
 /// - coordinator_decides: that vote.
 /// - consensus: when all voters have voted, and for the same.

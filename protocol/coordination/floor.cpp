@@ -164,7 +164,7 @@ result<turn_plan> wished_turn(const session& s, turn_plan plan, const turn_wish&
                         "to_agent_id");
         plan.to = *to;
     }
-    if (plan.to == nobody) {  // the one behind the speaker
+    if (plan.to == nobody) {  // the one after the speaker
         const std::vector<int> speakers = speakers_of(s);
         const auto at = std::ranges::find(speakers, plan.agent) - speakers.begin();
         plan.to = speakers[(static_cast<std::size_t>(at) + 1) % speakers.size()];

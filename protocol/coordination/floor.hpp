@@ -47,8 +47,8 @@ struct turn_plan {
 /// How much each agent of urgency_candidates() wants to speak, in their order.
 using urgencies = std::vector<int>;
 
-/// Whoever may speak next in the topology interrupt: all but the one that spoke last, when there is
-/// another.
+/// The agents that may speak next in the topology interrupt: all but the one that spoke last, when
+/// there is another.
 std::vector<int> urgency_candidates(const session& s);
 inline constexpr int urgency_max = 9;
 
@@ -62,12 +62,12 @@ result<turn_plan> next_turn(const session& s, const turn_wish& wish,
 /// other; in all other topologies only the first is sure.
 std::vector<turn_plan> rest_of_round(const session& s);
 
-/// Whose turn it is behind the next one, where the order says so before that is taken
+/// Whose turn follows the next one, where the order says so before that is taken
 /// (turn_by_turn, round_robin); it reads what is there now, and what the next one says later.
 /// `in_round`: only when that is in the same round. Nothing when it is the same agent's.
 std::optional<turn_plan> turn_behind_next(const session& s, bool in_round);
 
-/// Whoever comes next as far as that is known now: nobody in interrupt, and at the end.
+/// The next speaker as far as that is known now: nobody in interrupt, and at the end.
 int next_speaker(const session& s);
 
 }  // namespace semantic::protocol::coordination

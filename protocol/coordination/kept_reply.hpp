@@ -28,12 +28,12 @@ struct streamed_turn {
 struct kept_reply {
     std::string key;
     std::string digest;  // a hash of the request
-    std::string reply;   // the body; of a stream, what comes behind its turns
+    std::string reply;   // the body; of a stream, what follows its turns
     std::vector<streamed_turn> turns{};
 };
 std::size_t bytes_of(const kept_reply& kept) noexcept;
 
-/// Whose turns a stream tells of.
+/// Whose turns a stream shows.
 struct shown_agent {
     std::string id;
     std::string name;
@@ -45,7 +45,7 @@ class replayed_events {
     /// `agents`: of the session. `kept` outlives this.
     replayed_events(const kept_reply& kept, std::vector<shown_agent> agents)
         : kept_(kept), agents_(std::move(agents)) {}
-    /// Returns: the next event; nothing behind the last one.
+    /// Returns: the next event; nothing after the last one.
     std::optional<std::string> next();
 
   private:

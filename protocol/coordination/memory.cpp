@@ -56,7 +56,7 @@ std::string format_note(debate_format format) {
     return notes[static_cast<std::size_t>(index_of(format))];
 }
 
-/// What an agent is told when it enters a session.
+/// Appends what an agent reads when it enters a session.
 void append_entry(const session& s, const memory& memory, const agent& reader,
                   std::vector<std::string>& parts) {
     if (reader.has_entered) return;
@@ -113,7 +113,7 @@ std::string system_text(const agent& speaker) {
 prompt prompt_with(const agent& speaker, const memory& memory, std::string reading) {
     prompt out;
     out.append = memory.has_older;
-    // What is appended needs no system text, unless it turns out to have nothing to stand behind.
+    // Appended text needs no system text, unless there turns out to be nothing before it.
     out.chat.system = memory.exchanges.empty() ? system_text(speaker) : memory.system;
     for (const exchange& each : memory.exchanges) {
         out.chat.messages.push_back(text_message(engine::role::user, each.read));
@@ -192,7 +192,7 @@ prompt prompt_of(const session& s, const memory& memory, const turn_plan& plan) 
 std::optional<prompt> prompt_ahead(const session& s, const memory& memory, const turn_plan& plan,
                                    bool is_followed) {
     std::vector<std::string> parts = new_parts(s, memory, plan.agent, plan.reads);
-    // Behind text that is not known here nothing can stand without being an end of it.
+    // After text that is not known here any text would count as the end of it.
     if (parts.empty() || memory.has_older) return std::nullopt;
     // The cue comes last, and other lines may come before it. Something does, and a tokenizer may
     // have the end of a line and its break in one token.
@@ -223,7 +223,7 @@ std::string shown_text(std::string_view answer, std::string_view own_name,
             answer = trimmed(answer.substr(length));
             break;
         }
-    // What stands behind somebody else's name was not said by anybody.
+    // Text after another agent's name is not that agent's: the model made it up.
     for (std::size_t at = answer.find('\n'); at != std::string_view::npos;
          at = answer.find('\n', at + 1)) {
         const std::string_view rest = answer.substr(at + 1);

@@ -1,5 +1,5 @@
 #pragma once
-// What an agent of a session remembers: whose memory that is, and what stands in it. Pure.
+// What an agent of a session remembers: whose memory that is, and its content. Pure.
 // A memory only grows: what an agent has read stays as it was first shown, so that each prompt
 // continues the one before it.
 
@@ -29,14 +29,14 @@ struct exchange {
     std::string said;  // as the model wrote it
 };
 
-/// A part of a record: so many items, behind those of the parts before it.
+/// A part of a record: so many items, after those of the parts before it.
 inline constexpr std::size_t part_items = 64;
 struct stored_part {
     std::string name;
     std::size_t items = part_items;
 };
 
-/// What an exchange takes beside its texts.
+/// What an exchange takes in addition to its texts.
 inline constexpr std::size_t exchange_own_bytes = 128;
 inline std::size_t bytes_of(const exchange& each) noexcept {
     return exchange_own_bytes + each.read.size() + each.said.size();
@@ -46,8 +46,8 @@ inline std::size_t bytes_of(const exchange& each) noexcept {
 struct memory {
     std::string system{};  // said once, at its beginning
     std::vector<exchange> exchanges{};
-    /// What the engine remembers of it is not known here: what comes is put behind that, and not
-    /// kept as exchanges.
+    /// What the engine remembers of it is not known here: what comes is appended to that, and
+    /// not kept as exchanges.
     bool has_older = false;
     std::vector<stored_part> parts{};  // that hold the first exchanges, where it is kept
 
@@ -72,8 +72,8 @@ prompt prompt_of(const session& s, const memory& memory, const turn_plan& plan);
 /// to read, or no way to read it without an answer. `is_followed`: more is said before that turn.
 std::optional<prompt> prompt_ahead(const session& s, const memory& memory, const turn_plan& plan,
                                    bool is_followed = false);
-/// All that the agent may see and a question behind it. Nothing of it is to be remembered, unless
-/// it was appended (`append`): then it stands in the memory, and the lines count as read.
+/// All that the agent may see and then a question. Nothing of it is to be remembered, unless
+/// it was appended (`append`): then it is part of the memory, and the lines count as read.
 prompt prompt_aside(const session& s, const memory& memory, int agent, std::string_view question);
 
 /// Keeps a turn that was taken with `reading`. Returns: false when it is not kept, because its

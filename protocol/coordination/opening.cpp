@@ -28,7 +28,7 @@ Enum word_at(const json_cursor& object, std::string_view key, const Names& names
     return otherwise;
 }
 
-/// A display name: it stands in front of what its agent says, on one line.
+/// A display name: it comes before what its agent says, on one line.
 std::string parse_display_name(const json_cursor& item, const session& so_far) {
     std::string name = text_at(item, "display_name", name_characters_max, true);
     const json_cursor place = item.place("display_name");

@@ -51,7 +51,7 @@ result<opening> parse_opening(std::string_view body, std::string session_id,
                               const json_limits& limits = {});
 
 /// The session with what its agents read first. `remembers`: whether this agent has a memory from
-/// before; it is not told again what it was part of. `line_id`: makes one.
+/// before; it does not read again what it was part of. `line_id`: makes one.
 session open_session(opening wanted, const std::function<bool(const agent&)>& remembers,
                      const std::function<std::string()>& line_id);
 

@@ -1,7 +1,7 @@
 #pragma once
 // A conversation of several agents under rules: who is in it, what was said to whom, whose turn it
 // is. A value: nothing here asks a model, reads a clock or makes up an id.
-// Owner: whoever runs the session. Thread: one at a time.
+// Owner: the one who runs the session. Thread: one at a time.
 
 #include <array>
 #include <cstddef>
@@ -16,8 +16,8 @@ namespace semantic::protocol::coordination {
 
 /// turn_by_turn: in speaking order, unless the client names the speaker. round_robin: in speaking
 /// order, always. broadcast: all speakers of a round answer what was there before it. whisper: each
-/// in turn says something to the next one alone, who answers it alone. interrupt: whoever wants to
-/// speak most.
+/// in turn says something to the next one alone, who answers it alone. interrupt: the agent that
+/// most wants to speak.
 enum class topology { turn_by_turn, round_robin, broadcast, whisper, interrupt };
 inline constexpr std::array topology_names{"turn_by_turn", "round_robin", "broadcast", "whisper",
                                            "interrupt"};
@@ -55,7 +55,7 @@ struct agent {
     std::size_t messages = 0;    // of the transcript: how many it may see
 };
 
-/// Something that was said, or told. Never changed once it is there.
+/// Something that was said, or announced. Never changed once it is there.
 struct line {
     std::string id;
     int sender = nobody;        // who said it
@@ -68,7 +68,7 @@ struct line {
     bool is_sampled = false;        // its sender has it in its memory as its own answer
 };
 
-/// What something takes beside its texts, in RAM or in a record, whichever is more.
+/// What something takes in addition to its texts, in RAM or in a record, whichever is more.
 inline constexpr std::size_t line_own_bytes = 256;
 inline constexpr std::size_t agent_own_bytes = 512;
 
@@ -98,7 +98,7 @@ struct session {
 };
 
 bool may_see(const line& spoken, int agent) noexcept;
-/// Puts a line behind the others, and counts it: its bytes, and for each agent that may see it.
+/// Appends a line, and counts it: its bytes, and for each agent that may see it.
 void add_line(session& s, line spoken);
 /// A copy but for its lines.
 session without_lines(const session& s);

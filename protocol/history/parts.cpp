@@ -85,7 +85,7 @@ std::size_t newest_position(std::size_t count,
     std::size_t newest = count - 1;
     if (newest > 0 && kind_at(newest) == message_kind::of_assistant) --newest;
     while (newest > 0 && kind_at(newest) == message_kind::of_system) --newest;
-    // Behind an answer that is done there are system texts alone.
+    // After an answer that is done there are system texts alone.
     if (kind_at(newest) == message_kind::of_assistant) return std::min(newest + 1, count - 1);
     const auto is_result = [&](std::size_t index) {
         return kind_at(index) == message_kind::result;

@@ -1,7 +1,7 @@
 #pragma once
-// What stands in a history and no model here reads: pictures, and items and blocks of tools that
-// other servers ran. A history is taken whatever is in it: what can be said of such a part in words
-// is told to the model, the rest is named in the reply. Pure.
+// Parts of a history that no model here reads: pictures, and items and blocks of tools that
+// other servers ran. A history is taken whatever is in it: a part that can be described in words
+// becomes a line of the prompt, the rest is named in the reply. Pure.
 
 #include <boost/json/value.hpp>
 
@@ -16,7 +16,7 @@
 
 namespace semantic::protocol {
 
-/// Types of tools, items and blocks that the model is not told of, each once, for a field of the
+/// Types of tools, items and blocks that are left out of the prompt, each once, for a field of the
 /// reply. A request may name as many as it likes, of any length: the first ones are kept, cut.
 class left_out_names {
   public:
@@ -40,30 +40,29 @@ struct history_position {
 /// Whose a message or item is, as far as it matters to which of them is the newest.
 enum class message_kind { of_user, of_assistant, of_system, result };
 /// The first of the `count` messages that are to be answered: the last one of a user, or all
-/// results that stand at the end. System texts may stand behind it, and what the answer begins
-/// with.
+/// results at the end. System texts may follow it, and the text that the answer begins with.
 std::size_t newest_position(std::size_t count,
                             const std::function<message_kind(std::size_t)>& kind_at);
 
 /// "image", "audio", "video", "file": what a part of this type shows that is no text. Empty: it is
 /// of another type.
 std::string_view medium_of(std::string_view type) noexcept;
-/// "[image left out]": what the model is told in place of it.
+/// "[image left out]": the line that replaces it in the prompt.
 std::string left_out_line(std::string_view medium);
 
 /// A part that is no text. Complains where it is in the newest message, in the vendors' words for
-/// what they cannot read. Returns: the line that stands for it.
+/// what they cannot read. Returns: the line that replaces it.
 std::string read_medium(const json_cursor& part, std::string_view medium,
                         const history_position& position);
 
-/// In front of a summary that stands for a conversation.
+/// In front of a summary that replaces a conversation.
 inline constexpr std::string_view summary_head =
     "This is a summary of our conversation up to here:\n\n";
 
 /// An item or block in one line: "[TYPE: {...}]" without ids and without what no model reads
 /// (sealed text, bytes in base 64).
 std::string told_in_a_line(std::string_view type, const boost::json::value& item);
-/// The members of `item` that told_in_a_line() tells, as compact JSON.
+/// The members of `item` that told_in_a_line() shows, as compact JSON.
 std::string readable_members(const boost::json::value& item);
 
 /// The `name` of an earlier call; "unknown" where the model gave it none.

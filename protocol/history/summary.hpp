@@ -11,7 +11,7 @@ namespace semantic::protocol {
 /// Of a summary, where the request names no smaller limit.
 inline constexpr int summary_tokens_max = 1024;
 
-/// What the model is asked behind the conversation.
+/// The question to the model after the conversation.
 std::string_view summary_question();
 
 /// Makes the request one for a summary of its conversation. The tools stay in the prompt, so that

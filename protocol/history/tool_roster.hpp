@@ -1,7 +1,7 @@
 #pragma once
 // Tools that come and go in the middle of a conversation. The list at the head of the prompt never
-// changes for it: a definition is told where the client puts it, so that all before it stays as the
-// agent's memory has it. Pure.
+// changes for it: a definition is written where the client puts it, so that all before it stays as
+// the agent's memory has it. Pure.
 
 #include <cstddef>
 #include <map>
@@ -24,7 +24,7 @@ class tool_roster {
     explicit tool_roster(engine::tool_lists lists);
 
     /// A tool that is known by its name can be called from here on. A name that is not known is
-    /// told, and is no tool.
+    /// written as text, and is no tool.
     void admit(std::string_view name, std::string& text);
     /// The same of a tool that is defined here. One that is known already, and the same, is
     /// admitted. Returns: false where there would be more than tools_max.
@@ -33,7 +33,7 @@ class tool_roster {
     void withdraw(std::string_view name, std::string& text);
     /// Whether a definition waits for the part that has its text.
     bool has_pending() const noexcept { return !pending_.empty(); }
-    /// All that was said before is left out of the prompt, and `text` stands for it: it tells what
+    /// All that was said before is left out of the prompt, and `text` replaces it: it says what
     /// had changed. `forgets`: instead, nothing has.
     void restart(bool forgets, std::string& text);
     /// The text that admit() and define() were given is part `part` of message `message`.

@@ -72,7 +72,7 @@ class dialogue {
 
 /// {"type":"error","code":…,"message":…}
 std::string error_message(std::string_view code, std::string_view message);
-/// What is told to a client that reads too slowly, before it is dropped.
+/// The last message to a client that reads too slowly, before it is dropped.
 std::string too_slow_message(std::size_t messages);
 
 }  // namespace semantic::protocol::live

@@ -1,5 +1,5 @@
 #pragma once
-// What happened in the engine, as who watches is told. Pure.
+// What happened in the engine, as watchers see it. Pure.
 
 #include <boost/json/array.hpp>
 #include <boost/json/object.hpp>
@@ -19,7 +19,7 @@ struct viewpoint {
     bool sees(const storage::tenant_id& owner) const { return !tenant || *tenant == owner; }
 };
 
-/// How an admin is told which tenant it is: the first digits of its salt; "default" for the one of
+/// The name of a tenant for an admin: the first digits of its salt; "default" for the one of
 /// a server without keys.
 std::string tenant_name(const storage::tenant_id& tenant);
 

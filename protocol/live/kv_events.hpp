@@ -1,5 +1,5 @@
 #pragma once
-// Which KV blocks a server has on disk, as a router that follows is told: events of the shape that
+// Which KV blocks a server has on disk, for a router that follows: events of the shape that
 // vLLM gives its own (vllm/distributed/kv_events.py: KVEventBatch), as JSON. Pure.
 
 #include <cstddef>
@@ -29,7 +29,7 @@ class kv_event_stream {
     std::string cleared(double now);
     /// What is there when somebody begins to follow. May return nothing, or several messages.
     std::vector<std::string> snapshot(std::span<const storage::blocks_stored> stored, double now);
-    /// Behind the snapshot's last message, so that a follower knows that it has all.
+    /// Follows the snapshot's last message, so that a follower knows that it has all.
     std::string snapshot_over(double now);
     /// What has happened since. As above.
     std::vector<std::string> changes(std::span<const storage::kv_event_feed::message> events,
@@ -38,7 +38,7 @@ class kv_event_stream {
   private:
     void add(const storage::blocks_stored& stored);
     void add(const storage::blocks_removed& removed);
-    void add(const storage::models_changed&) {}  // whoever follows begins anew
+    void add(const storage::models_changed&) {}  // followers start over
     void add_part(const storage::blocks_stored& stored, std::size_t begin, std::size_t end);
     void add_event(const std::string& event);
     std::string finish(double now, bool is_snapshot);

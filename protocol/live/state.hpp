@@ -1,6 +1,6 @@
 #pragma once
-// What is shown of a server at one moment, and the messages that tell it: all of it at first, then
-// what has changed. Pure.
+// What is shown of a server at one moment, and the messages that carry it: all of it at first,
+// then what has changed. Pure.
 
 #include <boost/json/array.hpp>
 #include <boost/json/value.hpp>
@@ -48,7 +48,8 @@ struct pool_gauges {
     std::uint64_t agents_warm = 0;
     std::uint64_t agents_dirty = 0;
 };
-/// Of the whole server, whoever looks: counters since the model was loaded, and what is now.
+/// Of the whole server, the same for all viewers: counters since the model was loaded, and what is
+/// now.
 std::string gauges_text(const engine::engine_probe& work, const storage::store_probe& store,
                         const pool_gauges& pool);
 

@@ -16,7 +16,7 @@ namespace {
 
 constexpr std::size_t digest_digits = 64;
 
-/// Never: this server keeps a model until it is told otherwise.
+/// Never: this server keeps a model until a request changes it.
 constexpr std::int64_t expires_unix = 253'370'764'800;  // year 9999
 
 std::string digest_of(const listed_model& model) {

@@ -10,7 +10,8 @@
 
 namespace semantic::protocol::ollama {
 
-/// A model, and what these clients ask of it beside its card. What is not known is 0 or empty.
+/// A model, and what these clients ask of it in addition to its card. What is not known is 0 or
+/// empty.
 struct listed_model {
     model_card card;
     std::string family;       // "qwen2"
@@ -29,8 +30,8 @@ struct listed_model {
 std::string tags_body(const std::vector<listed_model>& models);
 /// The loaded ones.
 std::string running_body(const std::vector<listed_model>& models);
-/// By name or alias, ":latest" behind it or not. Errors: not_found, in the words that clients look
-/// for.
+/// By name or alias, with ":latest" after it or without. Errors: not_found, in the words that
+/// clients look for.
 result<std::string> show_body(const std::vector<listed_model>& models, std::string_view name);
 /// Returns: the model of that name or alias, or null.
 const listed_model* find(const std::vector<listed_model>& models, std::string_view name);

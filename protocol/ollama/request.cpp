@@ -22,7 +22,7 @@ namespace json = boost::json;
 
 constexpr std::string_view latest = ":latest";
 
-/// Returns: the lines that stand for pictures, each behind a line break.
+/// Returns: the lines that replace pictures, each after a line break.
 std::string read_images(const json_cursor& holder, const history_position& position) {
     std::string lines;
     auto images = holder.find("images");

@@ -17,7 +17,7 @@ struct ollama_limits : request_limits {
 
 /// Both requests. A stream unless the client says otherwise.
 struct ollama_request : answer_request {
-    /// /api/generate with `raw`: the prompt as it stands, in place of `chat`.
+    /// /api/generate with `raw`: the prompt verbatim, in place of `chat`.
     std::optional<std::string> text;
     /// Nothing is asked: clients send this to have a model loaded, or unloaded.
     bool is_empty = false;

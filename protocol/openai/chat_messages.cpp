@@ -209,7 +209,7 @@ engine::conversation parse_conversation(const json_cursor& root, const chat_limi
                                         left_out_names& left_out) {
     engine::conversation chat;
     chat.messages = parse_message_list(root, limits, left_out);
-    // An empty one stays: a template's own system text would stand where there is none.
+    // An empty one stays: a template would put in its own system text where there is none.
     if (chat.messages.size() > 1 && chat.messages.front().from == engine::role::system) {
         std::string& text = std::get<engine::text_part>(chat.messages.front().parts[0]).text;
         text = without_billing_line(std::move(text));

@@ -16,9 +16,10 @@ namespace semantic::protocol::openai {
 /// - Text parts of a system or tool message are joined by a line break.
 /// - Arguments of tool calls are rewritten as compact JSON: only their meaning is the client's.
 ///   What is no object, since a model cut it off or misspelled it, stays as it is.
-/// - Pictures and the like are told by a line, save in the newest message, where they are refused;
+/// - Pictures and the like become a line of text, except in the newest message, where they are
+/// refused;
 ///   tools, calls and parts of other types are left out. The newest message is the last one; of
-///   results, all that stand at the end.
+///   results, all at the end.
 engine::conversation parse_conversation(const json_cursor& root, const chat_limits& limits,
                                         left_out_names& left_out);
 

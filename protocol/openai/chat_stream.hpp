@@ -29,7 +29,7 @@ struct reply_options {
     std::string system_fingerprint;
     std::int64_t created_unix = 0;
     bool include_usage = false;  // streams only
-    /// Calls behind this many are left out of the reply, as the request asked.
+    /// Calls after this many are left out of the reply, as the request asked.
     std::optional<std::size_t> tool_calls_max;
     int choices = 1;
     std::vector<std::string> left_out{};  // answer_request::left_out
@@ -45,7 +45,7 @@ class shown_parts {
         std::size_t index = 0;
         std::string id;
     };
-    /// Returns: the text to show now. White space behind a tool call waits until text follows.
+    /// Returns: the text to show now. White space after a tool call waits until text follows.
     std::string text(std::string_view piece);
     /// Returns: nothing for a call that the request does not allow.
     std::optional<call> begin_call();

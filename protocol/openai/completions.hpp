@@ -1,5 +1,5 @@
 #pragma once
-// OpenAI completions, the older API: a text goes in as it stands, and what follows it comes out, as
+// OpenAI completions, the older API: a text goes in verbatim, and what follows it comes out, as
 // a stream of chunks or in one body. Pure; the replies are fed as protocol/reply.hpp says.
 // Source: the Completions API as the vendor's SDKs speak it (protocol/README.md).
 

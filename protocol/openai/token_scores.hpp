@@ -1,5 +1,6 @@
 #pragma once
-// Log probabilities as the vendor writes them, of every token and of the likeliest beside it. Pure.
+// Log probabilities as the vendor writes them, of every token and of the likeliest alternatives.
+// Pure.
 
 #include <boost/json/array.hpp>
 

@@ -1,6 +1,6 @@
 #pragma once
-// prompt_cache_diagnostics: how far a prompt was remembered beside an earlier response, and what
-// has changed since. Pure. Source: the vendor's SDKs.
+// prompt_cache_diagnostics: how much of a prompt was remembered since an earlier response, and
+// what has changed. Pure. Source: the vendor's SDKs.
 
 #include <boost/json/object.hpp>
 

@@ -1,6 +1,6 @@
 #pragma once
-// /v1/responses/compact: a conversation that has become long is put into fewer words, which stand
-// for it from then on. Pure. Source: the Responses API as the vendor's SDKs speak it
+// /v1/responses/compact: a conversation that has become long is put into fewer words, which
+// replace it from then on. Pure. Source: the Responses API as the vendor's SDKs speak it
 // (protocol/README.md).
 
 #include <boost/json/array.hpp>

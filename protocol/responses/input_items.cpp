@@ -95,7 +95,7 @@ std::string parse_reasoning(const json_cursor& item, const response_limits& limi
     return carried_by(sealed->as_string()).value_or(std::string());
 }
 
-/// Of a text as it stands in every prompt: templates may leave out the blanks around it.
+/// The text as it is in every prompt: templates may leave out the blanks around it.
 std::size_t bytes_of(std::string_view text) {
     constexpr std::string_view blanks = " \t\n\r\f\v";
     const std::size_t begin = text.find_first_not_of(blanks);
@@ -112,7 +112,7 @@ class conversation_builder {
     void begin_newest() { position_.is_newest = true; }
 
     /// The first is the system text. Others stay where they are, and are not joined to it: tools
-    /// may stand between in a prompt, so that one with the first text alone, which was read ahead,
+    /// may come between in a prompt, so that one with the first text alone, which was read ahead,
     /// would no longer begin the prompt that follows it.
     void add_system(std::string text) {
         text_bytes_ += bytes_of(text);
@@ -134,7 +134,7 @@ class conversation_builder {
         check_length(item);
     }
 
-    /// One that does not stand in the body: it is paid for before it is copied.
+    /// One that is not in the body: it is charged before it is copied.
     void add_kept(const json_cursor& item) {
         storage::work_budget* budget = context_.kept.budget;
         if (budget != nullptr) budget->charge_bytes(memory_of(item.value()));
@@ -206,7 +206,7 @@ class conversation_builder {
         std::string text = parse_reasoning(item, limits_);
         if (!text.empty()) said().parts.push_back(engine::thinking_part{std::move(text)});
     }
-    /// What this server made of a conversation stands for it. Nobody but its maker can read one of
+    /// What this server made of a conversation replaces it. Nobody but its maker can read one of
     /// another server.
     void add_compaction(const json_cursor& item) {
         const auto sealed = item.find("encrypted_content");
@@ -337,7 +337,7 @@ read_input parse_input(const json_cursor& root, const input_context& context,
             context.earlier.place->fail(complaint->code, complaint->message, complaint->error_code);
     }
     const auto input = root.find("input");
-    // Behind what was said before nothing need be said.
+    // Nothing need follow what was said before.
     if (!input && earlier_count == 0) root.at("input");
     if (input && input->value().is_string()) {
         chat.add_user(std::string(input->as_string()));

@@ -15,7 +15,7 @@
 
 namespace semantic::protocol::responses {
 
-/// What stands between the instructions and the request's own items.
+/// What comes between the instructions and the request's own items.
 struct earlier_items {
     std::optional<json_cursor> place{};  // the field that names it
     /// Empty: nothing does. Errors: not_found.
@@ -45,16 +45,16 @@ struct read_input {
 ///
 /// - `instructions` and the system and developer messages that open the input become the system
 ///   text, in that order, with an empty line between them; later ones stay where they are, and so
-///   do all behind `earlier`.
+///   do all after `earlier`.
 /// - What a model said in several items (reasoning, text, calls) is one message again.
 /// - Reasoning comes back by its text or by `encrypted_content` of this server; another server's is
 ///   left out, and so is its compaction.
 /// - Calls that the client ran itself, of whatever type, are calls with their outputs; what the
-///   vendor's servers ran is told in a line; items of other types are left out.
-/// - Tools of additional_tools and tool_search_output are told where these items stand, and so is a
-///   configuration_update.
-/// - Pictures and the like are told by a line, save in the newest item (of outputs, in all that
-///   stand at the end), where they are refused.
+///   vendor's servers ran becomes a line; items of other types are left out.
+/// - Tools of additional_tools and tool_search_output are written where these items are, and so is
+///   a configuration_update.
+/// - Pictures and the like become a line of text, except in the newest item (of outputs, in all
+///   at the end), where they are refused.
 read_input parse_input(const json_cursor& root, const input_context& context,
                        const response_limits& limits);
 

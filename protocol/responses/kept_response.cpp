@@ -56,8 +56,8 @@ failure unreadable(std::string_view fault) {
     return fail(errc::bad_value, "the record of a response " + std::string(fault));
 }
 
-/// What parsing a text of JSON takes at most: a value takes so much beside its own bytes, and none
-/// is without one of these characters, outside of strings, before it.
+/// What parsing a text of JSON takes at most: a value takes so much in addition to its own bytes,
+/// and none is without one of these characters, outside of strings, before it.
 std::size_t parsing_bytes(std::string_view text) {
     constexpr std::size_t of_value = 48;
     std::size_t bytes = text.size() + of_value;
@@ -134,7 +134,7 @@ result<kept_response> kept_response_of(std::string_view record) {
             return unreadable(std::string("has no ") + key);
         *text = std::string(field->get_string());
     }
-    // Others are written behind its items without reading those.
+    // Others are appended to its items without reading those.
     if (!kept.input.starts_with('[') || !kept.input.ends_with(']'))
         return unreadable("has no list of items");
     return kept;

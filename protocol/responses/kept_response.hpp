@@ -49,7 +49,7 @@ boost::json::array named_items(const boost::json::value& input, id_maker& ids);
 /// work_limit_exceeded.
 std::string named_items_text(const boost::json::value& input, const referenced_item& item_of,
                              id_maker& ids, storage::work_budget* budget);
-/// The items of one list behind those of another; both are texts of JSON arrays.
+/// The items of one list after those of another; both are texts of JSON arrays.
 std::string joined_items(std::string first, std::string_view second);
 /// What the response said, as a list; a call that its end has cut is in it, as clients have it.
 std::string said_items_text(const boost::json::object& response);
@@ -73,8 +73,8 @@ result<boost::json::array> items_of(std::span<const std::shared_ptr<const kept_r
 result<std::vector<std::string>> item_ids(const kept_response& kept);
 
 /// Finds the items that a request refers to in the responses that have them. References mostly
-/// stand in the order in which their items were said, so that one list of each kind is kept read.
-/// Owner: whoever parses the request. Thread: one at a time.
+/// come in the order in which their items were said, so that one list of each kind is kept read.
+/// Owner: the parser of the request. Thread: one at a time.
 class item_finder {
   public:
     /// `budget`: charged for what is read; may be null.
@@ -99,8 +99,8 @@ class item_finder {
     item_list asked_;
 };
 
-/// Whether it may be followed: one that has not ended cannot yet. One that failed can: what was
-/// asked stands, with what was said before it failed. Errors: bad_value.
+/// Whether it may be followed: one that has not ended cannot yet. One that failed can: the
+/// question stays, with what was said before it failed. Errors: bad_value.
 result<void> check_has_ended(const kept_response& kept);
 /// One that the server was still making when it stopped has failed. Returns: whether it was.
 bool end_broken_off(kept_response& kept);

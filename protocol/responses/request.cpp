@@ -148,7 +148,8 @@ void parse_reasoning(const json_cursor& root, response_request& request) {
     if (auto effort = reasoning->find("effort")) request.thinking = openai::parse_effort(*effort);
 }
 
-/// What the reply is to carry beside the answer; what this server has nothing of is left out.
+/// What the reply is to carry in addition to the answer; what this server has nothing of is left
+/// out.
 void parse_include(const json_cursor& root, const response_limits& limits,
                    response_request& request) {
     bool has_scores = false;
@@ -202,7 +203,7 @@ json::object repeated_fields(const json_cursor& root) {
     return fields;
 }
 
-/// What stands before the request's own items; empty: nothing does.
+/// What comes before the request's own items; empty: nothing does.
 earlier_items parse_previous(const json_cursor& root, const previous_items& before,
                              response_request& request) {
     auto field = root.find("previous_response_id");

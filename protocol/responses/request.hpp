@@ -66,7 +66,7 @@ struct response_request : answer_request {
     /// Reasoning comes with what brings it back in the next request (include:
     /// reasoning.encrypted_content).
     bool seals_reasoning = false;
-    /// The reply says how far the prompt was remembered beside an earlier response.
+    /// The reply says how much of the prompt was remembered since an earlier response.
     std::optional<cache_comparison> compared{};
 };
 
@@ -83,7 +83,7 @@ struct kept_sources {
     previous_items in_conversation{};  // likewise of a conversation
     referenced_item item_of{};         // likewise of items
     earlier_response response_of{};    // to compare with; without it none is known
-    /// Charged for every text that stands elsewhere than in the body. Null: nobody counts.
+    /// Charged for every text that is not in the body. Null: nobody counts.
     storage::work_budget* budget = nullptr;
     /// Names the items that are kept. Null: none are.
     id_maker* ids = nullptr;

@@ -38,7 +38,7 @@ struct reply_options {
     std::set<std::string> text_tools;  // response_request::text_tools
     std::vector<std::string> left_out;
     bool seals_reasoning = false;
-    /// Calls behind this many are left out of the reply, as the request asked.
+    /// Calls after this many are left out of the reply, as the request asked.
     std::optional<std::size_t> tool_calls_max;
     bool in_background = false;
     /// False: the prompt was read, and that is all that was wanted.
@@ -59,7 +59,7 @@ class response_stream final : public reply_stream {
     /// Of a response that is made in the background, before it is asked for: response.created and
     /// response.queued.
     std::string on_queued();
-    /// response.created and response.in_progress; behind on_queued(), the latter alone.
+    /// response.created and response.in_progress; after on_queued(), the latter alone.
     std::string on_admitted(const engine::admitted& event) override;
     void on_scores(std::span<const engine::token_scores> scores) override;
     std::string on_text(std::string_view text) override;
@@ -84,7 +84,7 @@ class response_stream final : public reply_stream {
     std::string ping() const override;
     bool ended() const noexcept override { return state_ == state::ended; }
 
-    /// The response as it stands. Requires: on_admitted() or on_queued().
+    /// The response in its present state. Requires: on_admitted() or on_queued().
     const boost::json::object& response() const noexcept { return response_; }
 
   private:
@@ -99,7 +99,7 @@ class response_stream final : public reply_stream {
     };
 
     std::string send(std::string_view type, boost::json::object fields);
-    /// Events of the response as it stands, which is written once for all of them.
+    /// Events with the response in its present state, which is written once for all of them.
     std::string send_response(std::initializer_list<std::string_view> types);
     void begin(std::string_view status);
     std::string end(std::string_view type);

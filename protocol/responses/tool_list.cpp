@@ -18,7 +18,8 @@ engine::tool_definition parse_text_tool(const json_cursor& tool, const response_
         limits);
     auto format = tool.find("format");
     if (!format || string_at(*format, "type") != "grammar") return definition;
-    // The grammar says how the text is written; the model is told, since no other form holds it.
+    // The grammar says how the text is written; the prompt shows it to the model, since no other
+    // form has it.
     definition.description += "\n\nThe input follows this grammar (" +
                               string_at(*format, "syntax") + "):\n" +
                               string_at(*format, "definition");

@@ -31,7 +31,7 @@ class tool_list_reader {
         : limits_(limits), text_tools_(text_tools), names_(names), left_out_(left_out) {}
 
     /// The list `tools` of the body. Tools whose loading is deferred wait for an item where the
-    /// client searches for tools itself; else they are told at once.
+    /// client searches for tools itself; else they are in the prompt from the start.
     engine::tool_lists read(const json_cursor& root);
     /// A list of tools in an item. One that is known may be there again.
     std::vector<engine::tool_definition> read_late(const json_cursor& list);
@@ -57,7 +57,7 @@ class tool_list_reader {
     left_out_names& left_out_;
     std::set<std::string> own_names_;
     std::vector<found_tool> found_;
-    bool is_late_ = false;  // the list stands in an item
+    bool is_late_ = false;  // the list is in an item
     bool has_search_ = false;
 };
 

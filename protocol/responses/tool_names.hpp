@@ -22,7 +22,7 @@ class tool_names {
   public:
     static constexpr std::size_t flat_bytes_max = 128;
 
-    /// A name that stands for itself, and so for no tool of a namespace.
+    /// A name that means itself, and so no tool of a namespace.
     void reserve(std::string name) { taken_.insert(std::move(name)); }
     /// Returns: the flat name of a namespace's tool, which no other tool has: "SPACE__NAME", or
     /// "SPACENAME" where the space ends with "__"; cut, and numbered, where that is too long or

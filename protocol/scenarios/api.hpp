@@ -18,7 +18,7 @@ struct run_request {
     std::optional<std::string> yaml{};  // a scenario of the client's, in place of a shipped one
     std::string prefix{};               // of permanent agents' memories; empty: the run's own
     bool is_persistent = true;          // or every phase begins with agents that know nothing
-    bool rereads = false;  // in every phase agents read anew what they know: to measure by
+    bool rereads = false;  // in every phase agents read again what they know: for measurements
 };
 /// {"yaml", "persistent_cache_prefix", "persistent", "reread"}; of how agents answer, parse_turn()
 /// reads the rest. Errors: as read_object(); bad_value.

@@ -66,7 +66,7 @@ std::string choice_pattern::last_choice(std::string_view text, storage::work_bud
         const PCRE2_SIZE* bounds = pcre2_get_ovector_pointer(data);
         if (found > 1 && bounds[2] != PCRE2_UNSET)
             last = text.substr(bounds[2], bounds[3] - bounds[2]);
-        // Behind a match, and at least one byte on: inside a character nothing matches.
+        // After a match, and at least one byte on: inside a character nothing matches.
         at = bounds[1] > at ? bounds[1] : at + 1;
     }
     pcre2_match_context_free(context);

@@ -1,6 +1,6 @@
 #pragma once
-// The regular expression by which a scenario finds choices in what agents say. Whoever writes it
-// may be a client, so that matching has limits: an expression that reaches one finds nothing.
+// The regular expression by which a scenario finds choices in what agents say. A client may have
+// written it, so that matching has limits: an expression that reaches one finds nothing.
 // Immutable; safe from any thread.
 
 #include <cstdint>
@@ -16,8 +16,8 @@ namespace semantic::protocol::scenarios {
 class choice_pattern {
   public:
     /// What one match may cost, in PCRE2's terms and KiB; and how many of a text's matches are
-    /// looked at. PCRE2 counts anew at each place where a match may begin, so that all of them
-    /// together are bounded by a budget, too.
+    /// looked at. PCRE2 starts to count again at each position where a match may begin, so that all
+    /// of them together are bounded by a budget, too.
     static constexpr std::uint32_t match_steps_max = 100'000;
     static constexpr std::uint32_t heap_kib_max = 4'096;
     static constexpr int matches_max = 100;

@@ -1,6 +1,6 @@
 #pragma once
-// A run of a scenario as one line of JSON, and back: whole or refused. What the run has come to is
-// not in it, that stands in the sessions of its phases. Pure.
+// A run of a scenario as one line of JSON, and back: whole or refused. The results of the run are
+// not in it, but in the sessions of its phases. Pure.
 
 #include <string>
 #include <string_view>

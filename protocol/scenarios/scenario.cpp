@@ -30,8 +30,8 @@ std::string too_many_nodes() {
     return "a scenario may have " + std::to_string(scenario_nodes_max) + " keys, values and lists";
 }
 
-/// Counts what a file has, before anything of it is put together. An alias costs its few bytes each
-/// time that it stands for something large.
+/// Counts what a file has, before anything of it is put together. An alias has a few bytes and may
+/// refer to something large.
 class node_counter final : public YAML::EventHandler {
   public:
     void OnDocumentStart(const YAML::Mark&) override {}
@@ -75,7 +75,7 @@ class node_counter final : public YAML::EventHandler {
 };
 
 /// A place in the file. The first complaint is what parse_scenario() returns; nothing is read
-/// behind it.
+/// after it.
 class place {
   public:
     place(YAML::Node node, std::string path, std::optional<failure>& fault, int line)
@@ -357,7 +357,7 @@ result<scenario> parse_scenario(std::string_view yaml) {
     if (yaml.size() > scenario_bytes_max)
         return fail(errc::body_too_large,
                     "a scenario may have " + std::to_string(scenario_bytes_max) + " bytes");
-    // The parser looks at all that may begin a list or a map before it tells of the first.
+    // The parser looks at all that may begin a list or a map before it reports the first.
     const auto begins = std::ranges::count(yaml, '[') + std::ranges::count(yaml, '{');
     if (static_cast<std::size_t>(begins) > scenario_nodes_max)
         return fail(errc::bad_value, "line 1: " + too_many_nodes());

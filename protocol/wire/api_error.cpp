@@ -9,7 +9,7 @@ namespace semantic::protocol {
 
 namespace {
 
-/// Waiting alone can cure it, so the client is told to come back.
+/// Waiting alone can cure it, so the client is asked to come back.
 bool is_cured_by_waiting(errc code) {
     switch (code) {
         case errc::rate_limited:

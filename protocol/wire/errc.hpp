@@ -51,7 +51,7 @@ struct failure {
     std::string elsewhere{};  // overloaded: the URL of a server that takes the request, or empty
 };
 
-/// What a client is told where no more than a sentence is to be said, of a field at most.
+/// A failure of one sentence, of a field at most.
 inline failure fail(errc code, std::string message, std::string path = {}) {
     return {code, std::move(message), std::move(path)};
 }
@@ -61,7 +61,7 @@ using result = boost::system::result<T, failure>;
 
 [[noreturn]] void throw_exception_from_error(const failure& f, const boost::source_location& where);
 
-/// What the client is told when the engine or the store refuses.
+/// The failure for the client when the engine or the store refuses.
 failure from_engine(const engine::failed& f);
 failure from_storage(const storage::failure& f);
 

@@ -19,7 +19,7 @@ std::string quoted(std::string_view text);
 /// A string of 1 to `bytes_max` bytes.
 std::string parse_bounded(const json_cursor& field, std::size_t bytes_max);
 /// Returns: how many items; 0 with a complaint, when there are more than `count_max` or it is no
-/// array. 0 also when something before was wrong: nothing behind it needs to be read.
+/// array. 0 also when something before was wrong: nothing after it needs to be read.
 std::size_t parse_count(const json_cursor& field, std::size_t count_max);
 
 /// The field `key`, of any length.

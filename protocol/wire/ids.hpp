@@ -1,6 +1,6 @@
 #pragma once
 // Identifiers that clients see: a prefix and 24 base62 characters.
-// Owner: whoever answers requests. Thread: one at a time.
+// Owner: the code that answers requests. Thread: one at a time.
 
 #include <cstdint>
 #include <functional>

@@ -25,7 +25,7 @@ void append_number(std::string& out, double number) {
     auto [end, fault] = std::to_chars(digits, digits + sizeof digits, number);
     std::string_view text(digits, static_cast<std::size_t>(end - digits));
     out += text;
-    // 1.0 stays a number with a fraction: a schema may tell the two apart.
+    // 1.0 stays a number with a fraction: a schema may distinguish the two.
     if (text.find_first_of(".e") == std::string_view::npos) out += ".0";
 }
 

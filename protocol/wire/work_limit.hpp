@@ -1,5 +1,5 @@
 #pragma once
-// What a client is told whose request would take more work or memory than one may
+// The error for a request that would take more work or memory than one may
 // (storage/types/work_budget.hpp). Pure.
 
 #include "protocol/wire/errc.hpp"

@@ -56,7 +56,7 @@ std::optional<config_action> find_action(std::string_view name) {
     return std::nullopt;
 }
 
-/// Every option as text: bounds are the table's own, so that each error can say where it stood.
+/// Every option as text: bounds are the table's own, so that each error can name its position.
 void add_group(po::options_description& to, std::string_view heading) {
     const config defaults;
     po::options_description group{std::string(heading), help_width, help_width / 2};
@@ -247,7 +247,7 @@ variables read_environment() {
     return all;
 }
 
-/// A # at the start of a line, or behind white space, begins a comment.
+/// A # at the start of a line, or after white space, begins a comment.
 std::string_view without_comment(std::string_view line) {
     for (std::size_t at = line.find('#'); at != line.npos; at = line.find('#', at + 1))
         if (at == 0 || std::isspace(static_cast<unsigned char>(line[at - 1])) != 0)

@@ -31,7 +31,7 @@ struct tenant_key {
     bool operator==(const tenant_key&) const = default;
 };
 
-/// The keys of the key file. Copies share them, so that they can be read anew while requests come.
+/// The keys of the key file. Copies share them, so that they can be read again while requests come.
 /// Thread: any.
 class live_keys {
   public:
@@ -58,8 +58,8 @@ class live_keys {
 
 /// Who may read /metrics.
 enum class metrics_readers {
-    local,  // clients on this machine, and whoever has the admin key
-    admin,  // whoever has the admin key
+    local,  // clients on this machine, and holders of the admin key
+    admin,  // holders of the admin key
     all
 };
 
@@ -82,7 +82,7 @@ struct config {
     log_format log_as = log_format::text;
     std::string log_file;  // empty: stderr
     std::size_t log_file_mb = 64;
-    int log_files = 8;         // kept beside the one that is written
+    int log_files = 8;         // kept in addition to the current one
     bool log_prompts = false;  // the last message and the answer, in the log
 
     std::uint64_t requests_per_minute = 0;  // of one tenant's keys; 0: no limit
@@ -157,7 +157,7 @@ struct config_error : std::runtime_error {
 struct config_option {
     std::string_view name;  // "cache-dir": --cache-dir, SEMANTIC_CACHE_DIR, and the key in the file
     std::string_view group;    // heading in --help
-    std::string_view value;    // what --help shows behind the name: "DIR"
+    std::string_view value;    // what --help shows after the name: "DIR"
     std::string_view meaning;  // one sentence, unit included
     std::span<const std::string_view>
         aliases;          // environment names of the earlier system that mean the same
@@ -204,7 +204,7 @@ std::string help_text();
 std::string print_config(const parsed_config& parsed);
 
 /// The part of the configuration that the engine takes. `model_directory` is already resolved;
-/// `home` stands for ~ in cache-dir. Throws config_error when it is needed and empty.
+/// `home` replaces ~ in cache-dir. Throws config_error when it is needed and empty.
 engine::engine_options make_engine_options(const config& from, std::string model_directory,
                                            const std::string& home);
 /// The part of it that says how packed weights are kept.

@@ -77,7 +77,7 @@ result<hub_choice> choose_folder(const std::vector<hub_file>& files) {
     bool has_config = false, has_weights = false;
     for (const hub_file& file : files) {
         if (!is_part_of_folder(file.path)) continue;
-        // Mistral's own copy of the weights, beside those in parts.
+        // Mistral's own copy of the weights, in addition to those in parts.
         if (file.path == "consolidated.safetensors") continue;
         has_config = has_config || file.path == "config.json";
         has_weights = has_weights || file.path.ends_with(".safetensors");

@@ -38,7 +38,7 @@ struct hub_choice {
 storage::result<hub_choice> choose_hub_files(std::string_view asked,
                                              const std::vector<storage::hub_file>& files);
 
-/// "hf:": what stands in front of a model's name on a hub.
+/// "hf:": the prefix of a model's name on a hub.
 inline constexpr std::string_view hub_mark = "hf:";
 
 /// Finds "hf:ORG/NAME[:FILE or QUANT]" in the Hugging Face cache alone; of several GGUF files that
@@ -49,7 +49,7 @@ storage::result<found_model> find_hub_model(std::string_view name, const model_p
 /// the file, or of a folder's files, speak of.
 bool is_whole_model(const std::string& path);
 
-/// Whom a fetch tells what it does. Called on the fetching thread.
+/// Receives the progress of a fetch. Called on the fetching thread.
 struct hub_report {
     std::function<void(const std::string&)> say;  // a sentence
     std::function<void(const storage::hub_progress&)> on_progress;

@@ -45,7 +45,7 @@ bool is_folder(const fs::directory_entry& entry) {
     return entry.is_directory(ec);
 }
 
-/// Beside a model, mmproj files hold its vision part.
+/// Next to a model, mmproj files hold its vision part.
 bool is_gguf(const std::string& file_name) {
     return lower(file_name).ends_with(gguf_ending) && !lower(file_name).starts_with("mmproj");
 }
@@ -87,7 +87,7 @@ bool holds_safetensors(const fs::path& folder) {
                        [](const auto& each) { return each.first.ends_with(".safetensors"); });
 }
 
-/// The one of several GGUF models that the words behind the colon mean.
+/// The one of several GGUF models that the words after the colon mean.
 result<std::string> choose(const std::string& called, const std::map<std::string, fs::path>& models,
                            std::string_view asked) {
     std::map<std::string, fs::path> meant;
@@ -112,7 +112,7 @@ result<std::string> model_of_folder(const std::string& called, const fs::path& f
     if (models.size() > 1)
         return failure{errc::not_found, called + ": there are several models in it, name one: " +
                                             list_names(names_of(models))};
-    if (has_config) return folder.string();  // whoever loads it says what it lacks
+    if (has_config) return folder.string();  // the loader says what it lacks
     return failure{errc::not_found, called +
                                         ": there is no model in it: neither config.json with "
                                         "*.safetensors nor a .gguf file"};
@@ -131,7 +131,7 @@ std::string hub_folder(std::string name) {
     return std::string(hub_prefix) + name;
 }
 
-/// The snapshot that `main` stands for, or the only one.
+/// The snapshot that `main` names, or the only one.
 result<fs::path> snapshot_of(const std::string& name, const fs::path& repository) {
     std::string commit;
     std::ifstream(repository / "refs" / "main") >> commit;
@@ -268,7 +268,7 @@ model_places model_places::of_environment() {
 std::string gguf_stem(std::string_view file_name) {
     if (!lower(file_name).ends_with(gguf_ending)) return std::string(file_name);
     file_name.remove_suffix(gguf_ending.size());
-    constexpr std::string_view part = "-00001-of-00003";  // each 0 to 3 stands for a digit
+    constexpr std::string_view part = "-00001-of-00003";  // each 0 to 3 matches any digit
     if (file_name.size() <= part.size()) return std::string(file_name);
     const std::string_view end = file_name.substr(file_name.size() - part.size());
     const auto same_kind = [](char found, char shown) {

@@ -15,14 +15,14 @@ namespace semantic::server {
 /// The running program's own file; `argv0` is used where the system does not say.
 std::filesystem::path executable_path(const std::string& argv0);
 
-/// Returns: PREFIX/share/semantic/models/semantic-tiny beside an installed PREFIX/bin/PROGRAM, or
+/// Returns: PREFIX/share/semantic/models/semantic-tiny for an installed PREFIX/bin/PROGRAM, or
 /// etc/models/semantic-tiny of the source tree for a program in BUILD/bin/; empty when neither
 /// holds a config.json.
 std::string find_embedded_model(const std::filesystem::path& executable);
 
 /// Where a model that is no path is looked for. An empty path is not looked at.
 struct model_places {
-    std::filesystem::path home;  // what ~ stands for
+    std::filesystem::path home;  // replaces ~
     std::filesystem::path own;   // ~/.semantic/models: NAME/ or NAME.gguf
     std::filesystem::path hub;   // the Hugging Face cache: models--ORG--NAME/
 
@@ -36,8 +36,8 @@ struct found_model {
 };
 
 /// Finds the model that a user named: a path that exists; else NAME in `own`; else ORG/NAME in the
-/// Hugging Face cache, where :FILE.gguf or :QUANT behind it names one of several files. A folder
-/// without safetensors stands for its only GGUF file. Errors: not_found, with what was looked for,
+/// Hugging Face cache, where :FILE.gguf or :QUANT after it names one of several files. A folder
+/// without safetensors means its only GGUF file. Errors: not_found, with what was looked for,
 /// where, and what is there; incompatible for a file that is no model.
 storage::result<found_model> find_model(std::string_view name, const model_places& places);
 

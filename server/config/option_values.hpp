@@ -18,7 +18,7 @@ std::string set_log_level(config& settings, std::string_view text);
 std::string set_log_format(config& settings, std::string_view text);
 std::string set_metrics_readers(config& settings, std::string_view text);
 std::string print_metrics_readers(const config& from);
-/// Reads a key file anew. Blocks. Returns: what is wrong with it; `keys` is then as it was.
+/// Reads a key file again. Blocks. Returns: what is wrong with it; `keys` is then as it was.
 std::string read_key_file(const std::string& path, std::vector<tenant_key>& keys);
 std::string set_kernels(config& settings, std::string_view text);
 std::string set_weights(config& settings, std::string_view text);

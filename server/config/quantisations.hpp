@@ -1,6 +1,6 @@
 #pragma once
-// The forms of a model that GGUF files' names tell apart ("Qwen3-4B-Q4_K_M.gguf"), and which of
-// several is taken when nobody named one. Pure.
+// The quantisations that GGUF file names distinguish ("Qwen3-4B-Q4_K_M.gguf"), and which of
+// several is taken when the user named none. Pure.
 
 #include <optional>
 #include <span>

@@ -11,7 +11,7 @@ namespace semantic::server {
 using protocol::errc;
 using clock = std::chrono::steady_clock;
 
-// First passed on: whoever sees the end here finds it there, too.
+// Passed on first: a reader that sees the end here finds it there, too.
 void told_of_end::on_event(engine::generation_event event) noexcept {
     const bool ends = std::holds_alternative<engine::finished>(event) ||
                       std::holds_alternative<engine::failed>(event);

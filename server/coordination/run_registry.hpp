@@ -1,6 +1,6 @@
 #pragma once
-// The runs of scenarios of all tenants, and which of them are being driven. How far a run is stands
-// in the sessions of its phases.
+// The runs of scenarios of all tenants, and which of them are being driven. The progress of a run
+// is kept in the sessions of its phases.
 // Owner: app. Thread: any; nothing waits here.
 
 #include <atomic>
@@ -23,8 +23,8 @@ namespace semantic::server {
 // Of a tenant. A run keeps its scenario and the request that began it.
 inline constexpr std::size_t runs_max = 1'000;
 inline constexpr std::size_t runs_bytes_max = 64 << 20;
-/// Of a run beside its scenario's text and its request; and how often it has the scenario: as text,
-/// and as what was read of it.
+/// Bytes of a run in addition to its scenario's text and its request; and how many copies of the
+/// scenario it has: the text, and the parsed form.
 inline constexpr std::size_t run_own_bytes = 1'024;
 inline constexpr std::size_t copies_of_scenario = 2;
 /// A request that begins a run: it has a scenario, of which a character may take six bytes in JSON.
@@ -80,7 +80,7 @@ class run_registry {
     std::vector<known_run> all(const storage::tenant_id& tenant) const;
     /// Errors: not_found; conflict, when somebody drives it.
     protocol::result<driven> begin(const storage::tenant_id& tenant, const std::string& id);
-    /// Whoever drives it is told to stop. Errors: not_found.
+    /// Asks the request that drives the run to stop. Errors: not_found.
     protocol::result<void> stop(const storage::tenant_id& tenant, const std::string& id);
     /// The run goes. Who removes a run drives it, and has erased its record before.
     void remove(driven taken);

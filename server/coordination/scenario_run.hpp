@@ -23,7 +23,7 @@ namespace semantic::server {
 /// left out, and logged.
 std::vector<protocol::scenarios::scenario> shipped_scenarios();
 
-/// The session of a phase has the same name whoever makes it, before or after a restart.
+/// The session of a phase always has the same name, before and after a restart.
 std::string phase_session_id(std::string_view run_id, std::string_view phase);
 /// How far a run is, by the sessions that there are. Reads what came of it if that is not known,
 /// which may take long.

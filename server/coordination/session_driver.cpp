@@ -20,12 +20,12 @@ constexpr int aside_tokens_max = 512;
 // No text has more on average. What an agent would have to read beyond it can never fit the
 // context, and is not put together.
 constexpr std::size_t bytes_per_token_most = 32;
-// What a turn adds to its session beside what its agent reads, twice.
+// What a turn adds to its session in addition to what its agent reads, twice.
 constexpr std::size_t turn_bytes = std::size_t{64} << 10;
 // More than this is read in its turn, not ahead of it.
 constexpr std::size_t read_ahead_bytes_max = std::size_t{1} << 20;
 
-/// What is read ahead has nobody to tell; what it computed is counted.
+/// Reading ahead has no listener; only the tokens that it computed are counted.
 class counts_reading final : public engine::generation_sink {
   public:
     explicit counts_reading(std::shared_ptr<std::atomic<int>> tokens)
@@ -84,7 +84,7 @@ engine::generation_request session_driver::request_for(const locked_session& loc
     wanted.agent = locked.agent_id(agent);
     wanted.chat = std::move(asked.chat);
     wanted.append = asked.append;
-    // An end with a name of its own: what is appended later is put behind the latest one.
+    // An end with a name of its own: what is appended later follows the latest one.
     wanted.message_id = new_hex_id("end:");
     wanted.sampling = how_.sampling;
     if (!wanted.sampling.seed) wanted.sampling.seed = client_.server.seed.get();
@@ -183,7 +183,7 @@ net::awaitable<protocol::result<void>> session_driver::finish(open_turn& open, l
     auto event = run_locked(take);
     if (!event) co_return event.error();
     if (!send_) co_return protocol::result<void>();
-    // Whoever is told of the turn finds it there after a restart.
+    // A client that has seen the turn finds it there after a restart.
     auto keep = [&] { return keep_session(sessions_, *client_.engine, client_.tenant, id_); };
     auto kept = co_await run_on(client_.workers, keep);
     if (!kept) co_return kept.error();
@@ -207,7 +207,7 @@ net::awaitable<protocol::result<void>> session_driver::take_turn(coordination::t
         if (!plan) return plan.error();
         auto begun = begin(locked, *plan, locked.now().turn);
         if (!begun) return begun;
-        // Whoever speaks behind this one reads meanwhile, so that only this answer is left for it.
+        // The next speaker reads ahead meanwhile, so that only this answer is left to read.
         const bool is_in_order = plan->agent == coordination::next_speaker(locked.now());
         const auto following = coordination::turn_behind_next(locked.now(), ends_with_round_);
         if (is_in_order && following) read_for(locked, *following, true);

@@ -1,9 +1,9 @@
 #pragma once
-// Takes the turns of a session on the engine: protocol/coordination decides, this asks and tells.
-// Owner: a handler's coroutine, on the client's strand. Requires: the session is taken
-// (session_registry::begin), so that nobody else takes its turns; whispers and votes may come in
-// meanwhile.
-// A turn that fails, or whose client leaves, has not been: the next one asks again.
+// Takes the turns of a session on the engine: protocol/coordination decides, this class asks the
+// engine and sends the events. Owner: a handler's coroutine, on the client's strand. Requires: the
+// session is taken (session_registry::begin), so that nobody else takes its turns; whispers and
+// votes may come in meanwhile. A turn that fails, or whose client leaves, has not been: the next
+// one asks again.
 
 #include <boost/asio/awaitable.hpp>
 
@@ -51,9 +51,9 @@ class session_driver {
     /// All whose votes are missing are asked, side by side, until the question is closed. Errors:
     /// those of put_question(), of the engine.
     net::awaitable<protocol::result<void>> decide(protocol::coordination::decision_request wanted);
-    /// Whoever comes next reads what there is, behind the reply.
+    /// The next speaker reads the new lines after the reply.
     void read_ahead();
-    /// No round is taken behind the present one: nobody reads for it.
+    /// No round follows the present one: no agent reads ahead for it.
     void ends_with_round() { ends_with_round_ = true; }
 
   private:

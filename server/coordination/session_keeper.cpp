@@ -165,7 +165,7 @@ protocol::result<void> drop_session(session_registry& sessions, engine::engine& 
     const auto keeping = sessions.keeping(tenant, id).parts;
     if (keeping == nullptr) return {};
     std::lock_guard one_at_a_time(keeping->mutex);
-    // Whatever comes of it, what is there now is to be written anew if the session stays.
+    // Whatever the outcome, the present state must be written again if the session stays.
     keeping->written.store(0);
     auto dropped = as_protocol(engine.erase_record(tenant, record_name(id)));
     if (!dropped) return dropped;
@@ -191,7 +191,7 @@ std::vector<std::string> load_sessions(session_registry& sessions, run_registry&
     for (const storage::failure& each : all.damaged) faults.push_back(each.what);
     std::set<storage::tenant_id> full;  // whose sessions take as much as they may
     // One after the other, the short ones first: no more than one record's bytes are in memory at
-    // once, and behind one that has no place anymore none is read.
+    // once, and none is read after the first that exceeds the bounds.
     for (const storage::record_name* each : loaded_in_order(all)) {
         const bool is_session = each->name.starts_with(record_head);
         if (is_session && full.contains(each->tenant)) {

@@ -23,7 +23,7 @@ protocol::result<void> keep_session(session_registry& sessions, engine::engine& 
 bool is_kept(const session_registry& sessions, const storage::tenant_id& tenant,
              const std::string& id);
 /// Removes the record of a session that is leaving (session_registry::leave), or was never whole.
-/// Errors: those of erase_record(): some of it may be gone, and keep_session() writes it anew.
+/// Errors: those of erase_record(): some of it may be gone, and keep_session() writes it again.
 protocol::result<void> drop_session(session_registry& sessions, engine::engine& engine,
                                     const storage::tenant_id& tenant, const std::string& id);
 /// Errors: those of keep_record().

@@ -187,12 +187,12 @@ class session_registry {
     /// What is known of any memory is forgotten: another model has others.
     void forget_all();
 
-    /// Whoever writes the session's record, or removes it, holds the mutex as long: no record takes
-    /// the place of a later one.
+    /// A writer or remover of the session's record holds the mutex meanwhile: no record replaces a
+    /// later one.
     struct kept_parts {
         std::mutex mutex;
         std::set<std::string> stored{};         // parts; guarded by mutex
-        std::atomic<std::uint64_t> written{0};  // the change behind which the last head was made
+        std::atomic<std::uint64_t> written{0};  // the last change that the latest head includes
     };
     struct keeping_state {
         std::shared_ptr<kept_parts> parts{};  // null where there is no session

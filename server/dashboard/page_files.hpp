@@ -1,5 +1,5 @@
 #pragma once
-// The dashboard's files, as they stand in this folder; embed.cmake puts them into the binary.
+// The dashboard's files, as they are in this folder; embed.cmake puts them into the binary.
 
 #include <span>
 #include <string_view>

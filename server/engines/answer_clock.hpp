@@ -1,7 +1,7 @@
 #pragma once
 // Until when the server waits for an answer's events. The engine ends an answer at its deadline by
-// itself, and counts that from where the request begins; a request that waits for its turn is told
-// so, and its client may stay as long as it likes. Thread: not safe; owned by one answer.
+// itself, and counts that from where the request begins; a request that waits for its turn is
+// notified, and its client may stay as long as it likes. Thread: not safe; owned by one answer.
 
 #include <chrono>
 

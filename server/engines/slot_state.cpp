@@ -51,7 +51,7 @@ std::optional<slot_state> done(const slot_state& now) {
         case releasing:
             if (!now.target && now.why.empty()) return slot_state{empty};
             if (!now.target) return slot_state{failed, {}, {}, {}, false, now.why};
-            // Behind a model that broke comes the former one, and none behind that.
+            // After a model that failed to load comes the former one, and none after that.
             return loading_of(*now.target, now.why.empty() ? now.model : std::nullopt, now.why);
         case idle:
         case ready:

@@ -22,7 +22,7 @@ struct bad_input : std::runtime_error {
     using std::runtime_error::runtime_error;
 };
 
-/// A command: `run` gets the words behind its name and returns the exit status.
+/// A command: `run` gets the words after its name and returns the exit status.
 struct command {
     const char* name;
     const char* arguments;  // as the usage line shows them

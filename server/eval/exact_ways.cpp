@@ -17,7 +17,7 @@ namespace {
 using storage::kv_block_parts;
 using storage::token_id;
 
-constexpr int asked_every = 16;    // positions of the prefix; behind it each one is compared
+constexpr int asked_every = 16;    // positions of the prefix; after it each one is compared
 constexpr int behind_prefix = 40;  // tokens
 constexpr int piece = 37;          // a prime: pieces end at any place of a group and of a block
 constexpr int read_singly = 8;     // tokens at the text's end, as an answer's are
@@ -247,7 +247,7 @@ std::size_t exact_ways::first_asked(int position) const {
                                     asked_.begin());
 }
 
-// Block by block, since a share leaves out what the window has left behind.
+// Block by block, since a share leaves out what is outside of the window.
 void exact_ways::read_blocks() {
     const int block = model_.layout().block_tokens();
     const auto sequence = model_.start();

@@ -1,7 +1,7 @@
 #pragma once
-// The ways in which a server comes by the logits of a position: the text read in pieces, on one
-// thread, beside other texts, and behind a prefix that another agent shares, that was cut, restored
-// from disk or imported. All must give the same bits (engine/model/README.md, Exactness).
+// The ways in which a server computes the logits of a position: the text read in pieces, on one
+// thread, in a batch with other texts, and after a prefix that another agent shares, that was cut,
+// restored from disk or imported. All must give the same bits (engine/model/README.md, Exactness).
 // Owner: a command. Thread: one.
 
 #include <functional>
@@ -33,7 +33,7 @@ class exact_ways {
     static constexpr std::size_t way_count = 9;
 
     /// `model` has room for `sequences` of as many tokens; `folder` is an empty directory, which
-    /// the ways write to and whoever made it removes. Both outlive this. Requires: at least
+    /// the ways write to and its maker removes. Both outlive this. Requires: at least
     /// tokens_min `tokens`.
     exact_ways(offline_model& model, std::vector<storage::token_id> tokens, std::string folder);
 
@@ -77,8 +77,8 @@ class exact_ways {
     void export_from(storage::agent_cache_store& store);
     /// Of a folder in folder_.
     store_ptr open_store(const std::string& name);
-    /// Reads on behind what a store, which is closed then, has of the agent's first `tokens`
-    /// tokens.
+    /// Continues after the first `tokens` tokens of the agent, as a store has them, which is
+    /// closed then.
     void go_on(way_outcome& outcome, store_ptr store, int tokens);
     /// Writes over all frames that nobody holds: nothing left there passes for what is read back.
     void overwrite_free_frames();

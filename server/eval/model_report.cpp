@@ -38,7 +38,7 @@ class inspection {
         }
         attempt([&] { report_.config = take(engine::model_config::load(path())); });
         if (report_.config) {
-            // Types that are not read were told already, with all tensors that have them.
+            // Types that are not read were reported already, with all tensors that have them.
             const bool known = std::all_of(report_.types.begin(), report_.types.end(),
                                            [](const tensor_type& type) { return type.is_read; });
             if (known && !report_.types.empty()) check_weights();
@@ -59,7 +59,7 @@ class inspection {
   private:
     const std::string& path() const { return report_.model.path; }
 
-    /// Runs `body`; a complaint becomes a problem, told once.
+    /// Runs `body`; a complaint becomes a problem, reported once.
     template <class Body>
     void attempt(Body&& body) {
         try {

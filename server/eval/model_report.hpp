@@ -1,5 +1,5 @@
 #pragma once
-// What can be told of a model from its files' headers, read by the loaders that the server uses.
+// What a model's file headers say about it, read by the loaders that the server uses.
 // Thread: one. Blocks.
 
 #include <cstdint>
@@ -61,7 +61,7 @@ struct model_report {
 };
 
 /// `given` has --model, --chat-template, --tokenizer-pre, --weights and --memory-limit-mb.
-/// `measure`: loads the weights and tells what each recipe costs the model.
+/// `measure`: loads the weights and reports what each recipe costs the model.
 model_report report_on(const options& given, std::uint64_t pool_bytes, bool measure);
 
 }  // namespace semantic::eval

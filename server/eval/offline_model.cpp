@@ -97,7 +97,7 @@ void offline_model::check_memory() const {
     settings.max_batch = options_.chunk_tokens;  // whose logits may all be asked for
     settings.max_connections = 0;
     settings.body_limit_mb = 0;
-    // The largest recipe that may be taken: what is measured stands beside one of 16 bits.
+    // The largest recipe that may be taken: each measured recipe runs next to one of 16 bits.
     const auto named = storage::find_kv_recipe(options_.kv);
     const auto layout = make_layout(config_, named.value_or(storage::kv_recipe(16)));
     const std::uint64_t pool = frames(layout) * layout.frame_bytes();

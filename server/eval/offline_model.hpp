@@ -63,7 +63,7 @@ class offline_model {
     /// Appends to several sequences at once. Requires: ids inside the vocabulary, no more than
     /// chunk_tokens() in all.
     void step(std::span<engine::sequence_step> batch);
-    /// Greedy tokens after `prompt`, at most `max_new`, ending behind the first one of `stops`.
+    /// Greedy tokens after `prompt`, at most `max_new`, ending after the first one of `stops`.
     std::vector<storage::token_id> greedy(std::span<const storage::token_id> prompt, int max_new,
                                           std::span<const storage::token_id> stops = {});
 

@@ -131,8 +131,8 @@ std::vector<kv_form> make_forms(const perplexity_options& options) {
     return forms;
 }
 
-/// Runs one window through all forms, piece by piece beside each other, so that the logits of no
-/// more than a piece are held.
+/// Runs one window through all forms in step, piece by piece, so that the logits of no more than
+/// a piece are in memory.
 class window_reader {
   public:
     window_reader(std::vector<kv_form>& forms, const window_plan& plan)

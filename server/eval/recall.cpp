@@ -1,5 +1,5 @@
-// recall: does the model still know what it was told, at every context length, with K and V kept in
-// fewer bits?
+// recall: does the model still know what its prompt said, at every context length, with K and V
+// kept in fewer bits?
 
 #include <boost/json.hpp>
 

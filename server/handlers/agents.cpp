@@ -353,7 +353,7 @@ class agent_export {
 namespace {
 
 /// What is lost on the disk is no fault of the request's, and stays lost until a turn of the agent
-/// computes it anew: no client does well to ask again.
+/// computes it again: a client gains nothing by a retry.
 protocol::failure export_fault(const request& incoming, const storage::agent_id& agent,
                                const storage::failure& fault) {
     protocol::failure told = public_fault(incoming, fault);

@@ -51,7 +51,7 @@ protocol::result<optional_key> key_of(const request& incoming) {
     if (key->size() > key_bytes_max)
         return fail(errc::bad_value, "idempotency-key: may have " + std::to_string(key_bytes_max) +
                                          " bytes, has " + std::to_string(key->size()));
-    // A body may be large, and is kept with the session: its hash tells it from another.
+    // A body may be large, and is kept with the session: its hash distinguishes it from others.
     const std::string_view path = incoming.path, body = incoming.body;
     return optional_key(
         {std::move(*key), storage::field_hasher().add(path).add(body).finish().hex()});
@@ -108,7 +108,7 @@ struct asked_turn {
     optional_key key;
     coordination::answer_wish how;
     std::function<net::awaitable<protocol::result<void>>(session_driver&)> take;
-    /// The body; of a stream, what comes behind its turns.
+    /// The body; of a stream, what follows its turns.
     std::function<std::string(const session&, const taken_turns&)> show;
 };
 
@@ -291,7 +291,7 @@ protocol::result<prepared_session> prepare(const services& server, const request
 std::vector<std::string> session_statuses(const services& server,
                                           const storage::tenant_id& tenant) {
     std::vector<std::string> statuses;
-    // One after the other: whoever takes a turn waits for one at most.
+    // One after the other: a request that takes a turn waits for one at most.
     for (const std::string& id : server.sessions.ids(tenant))
         if (auto status = server.sessions.status(tenant, id)) statuses.push_back(**status);
     return statuses;
@@ -350,7 +350,7 @@ net::awaitable<reply> get_session_messages(const services& server, const request
         if (is_over) return std::string();
         if (!body)
             if (auto begun = begin(); !begun) return begun.error();
-        // Some at a time: whoever takes a turn waits for so many.
+        // Some at a time: a request that takes a turn waits for no more than these.
         while (body->bytes() < reply_piece_bytes) {
             auto lines = server.sessions.lines(tenant, incoming.parameter, from);
             if (!lines) return lines.error();
@@ -464,7 +464,7 @@ net::awaitable<reply> delete_session(const services& server, const request& inco
     };
     const auto runs = server.sessions.run_locked(tenant, id, stop);
     if (!runs) co_return error_response(incoming, runs.error());
-    // What still reads, or answers a client that left, would make its agent anew.
+    // A run that still reads, or answers a client that left, would create its agent again.
     auto is_idle = [&] {
         return std::ranges::all_of(*runs, [](const auto& each) { return each.has_ended->load(); });
     };

@@ -153,8 +153,8 @@ response get_health_ready(const services& server, const request&) {
     return status_reply(now.ready ? 200 : 503, std::move(now.body));
 }
 
-// Always 200 "ok", because scripts of the earlier system wait for just that; what is more, stands
-// beside it.
+// Always 200 "ok", because scripts of the earlier system wait for just that; further fields are
+// added.
 response get_health(const services& server, const request&) {
     readiness now = readiness_of(server);
     json::object body{{"status", "ok"}};

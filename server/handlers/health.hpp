@@ -7,7 +7,7 @@
 
 namespace semantic::server {
 
-/// Always 200 with "status":"ok", and beside it what get_health_ready() says.
+/// Always 200 with "status":"ok", and the fields of get_health_ready().
 response get_health(const services& server, const request& incoming);
 /// 200 for as long as the I/O threads turn.
 response get_health_live(const services& server, const request& incoming);

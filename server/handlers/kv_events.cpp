@@ -75,7 +75,7 @@ class kv_follower : public std::enable_shared_from_this<kv_follower> {
 
     /// Until the client has gone.
     net::awaitable<void> run() {
-        // What happens while the snapshot is made is told behind it.
+        // What happens while the snapshot is made is sent after it.
         const auto following = server_.kv.feed()->follow(
             [weak = weak_from_this(), home = socket_->executor()](kv_event_feed::message event) {
                 net::post(home, [weak, event = std::move(event)] {

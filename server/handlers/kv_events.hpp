@@ -1,6 +1,6 @@
 #pragma once
 // GET /ws/kv-events: which KV blocks this server has on disk, over a WebSocket (protocol/live).
-// Permission: refuse_admin(), for what is told has the tokens of every tenant's texts.
+// Permission: refuse_admin(), because the events contain the tokens of every tenant's texts.
 
 #include <boost/asio/awaitable.hpp>
 

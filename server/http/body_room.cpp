@@ -13,7 +13,7 @@ namespace semantic::server {
 bool body_room::fits(const share& one) const {
     if (line_.front() == &one) return true;
     if (held_ - one.held_ + one.wanted_ > bytes_max_) return false;
-    if (tenant_max_ >= bytes_max_) return true;  // tenants are not told apart
+    if (tenant_max_ >= bytes_max_) return true;  // tenants are not distinguished
     // A tenant's first goes on whatever others of its own hold, so that they do not wait for each
     // other: a third of the share is left to it from the beginning.
     const share& first = **std::ranges::find(line_, one.tenant_, &share::tenant_);

@@ -29,7 +29,7 @@ class body_room {
     body_room(const body_room&) = delete;
     body_room& operator=(const body_room&) = delete;
 
-    /// What one body takes of `of`, which outlives it. Owner: the session. Thread: one at a time.
+    /// What one body takes of `owner`, which outlives it. Owner: the session. Thread: one at a time.
     class share {
       public:
         explicit share(body_room& owner) : all_(owner) {}
@@ -48,7 +48,7 @@ class body_room {
         /// Whether others may have to wait for this body.
         bool is_counted() const noexcept { return is_in_line_; }
         /// The body is there and waits for something that may take long, such as its model: it
-        /// keeps its bytes and stands in no other's way. Returns: false where bodies that wait so
+        /// keeps its bytes and blocks no other body. Returns: false where bodies that wait so
         /// have half of the room already; it is as it was then.
         bool set_aside();
         /// The body is gone.

@@ -1,8 +1,8 @@
 #pragma once
-// Which web pages may use this server, and what a browser is told about it. A browser sends every
-// page's requests here, also those of pages that the user only came across: without a rule any of
-// them could use the model and change what agents remember. Pure.
-// Source: https://fetch.spec.whatwg.org/#http-cors-protocol
+// Which web pages may use this server, and the headers that browsers get for it. A browser sends
+// every page's requests here, also those of pages that the user only came across: without a rule
+// any of them could use the model and change what agents remember. Pure. Source:
+// https://fetch.spec.whatwg.org/#http-cors-protocol
 
 #include <optional>
 #include <span>
@@ -25,7 +25,7 @@ std::string allowed_origin(std::span<const std::string> allowed, std::string_vie
 std::optional<response> refuse_foreign_page(const config& settings, const request& incoming);
 
 /// Returns: why a WebSocket is not opened: browsers let every page open one, without asking first,
-/// and only `origin` tells whose page it is. The server's own pages may, and those that
+/// and only `origin` says whose page it is. The server's own pages may, and those that
 /// --cors-origins lets, whether or not there are keys.
 /// Requires: begin_request() has been there.
 std::optional<response> refuse_foreign_socket(const config& settings, const request& incoming);

@@ -12,7 +12,7 @@ namespace semantic::server {
 class event_sink {
   public:
     virtual ~event_sink() = default;
-    /// What the reply's head says beside; only before the first write(). Where there is no head,
+    /// A further field of the reply's head; only before the first write(). Where there is no head,
     /// nothing.
     virtual void add_field(std::string name, std::string value) = 0;
     /// Whole events, one or more, as server-sent events are written. Returns: false when nobody

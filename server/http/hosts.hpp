@@ -1,7 +1,7 @@
 #pragma once
 // Which names this server answers to. A page in a browser can have its own name resolved to this
 // machine (DNS rebinding); its requests then look like those of a page of ours, and only their
-// `host` tells them apart. Pure.
+// `host` distinguishes them. Pure.
 
 #include <optional>
 #include <string>
@@ -27,12 +27,12 @@ bool names_this_server(const config& settings, std::string_view authority);
 
 /// Whether a request may be one of a program on this machine, by what it says of itself: it names a
 /// loopback host, and no proxy has noted that it passed it on. That it came over loopback says
-/// nothing where a proxy stands in front.
+/// nothing where a proxy is in front.
 bool is_asked_from_here(const request& incoming);
 
 /// Returns: 421 for a request whose `host` is another's name. Only a server that listens on
-/// loopback and asks for no key has to tell: everybody may use one that others reach without a
-/// key, and no page has a key.
+/// loopback and asks for no key has to check: everybody may use one that others reach without
+/// a key, and no page has a key.
 std::optional<response> refuse_foreign_host(const config& settings, const request& incoming);
 
 }  // namespace semantic::server

@@ -37,7 +37,7 @@ std::optional<response> take_engine(const services& server, request& incoming,
 std::optional<response> take_place(const services& server, request& incoming,
                                    const route_match& match);
 
-/// Returns: what stands for the tenant whose key was sent (`x-api-key: KEY` or `authorization:
+/// Returns: the credential of the tenant whose key was sent (`x-api-key: KEY` or `authorization:
 /// Bearer KEY`), empty when no keys are configured, nothing when the key is none of those. Takes
 /// the same time for every wrong key.
 std::optional<std::string> credential_of(const config& settings, const request& incoming);

@@ -44,7 +44,7 @@ struct request {
     bool http_1_0 = false;
     bool keep_alive = true;  // what the client asks for
 
-    /// What its lines in the log stand under. Valid for as long as the request.
+    /// The ids that its lines in the log begin with. Valid for as long as the request.
     log_id id_for_log() const { return {id, trace_id}; }
     /// The first field of that name, whatever the case of its letters.
     std::optional<std::string> field(std::string_view name) const;

@@ -23,10 +23,10 @@ struct response {
 
 response json_response(std::string body);
 response text_response(std::string body, std::string content_type);
-/// In the dialect of `to`, with the headers that tell a client when to retry.
+/// In the dialect of `to`, with the headers that say when to retry.
 response error_response(const request& to, const protocol::failure& failure);
-/// What the client of `to` is told of a fault of the store: where the fault's own sentence may name
-/// files, that goes to the log instead.
+/// The error that the client of `to` gets for a fault of the store: where the fault's own sentence
+/// may name files, that goes to the log instead.
 protocol::failure public_fault(const request& to, const storage::failure& fault);
 /// The same with another status, for faults of HTTP itself that the dialects have no word for.
 response error_response(const request& to, const protocol::failure& failure, int status);

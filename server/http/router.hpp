@@ -35,7 +35,7 @@ enum class engine_need { none, loaded, named };
 
 struct route {
     std::string_view method;
-    /// "{id}" stands for one path segment that is not empty, "{id...}" for all that are left.
+    /// "{id}" matches one path segment that is not empty, "{id...}" all that are left.
     std::string_view pattern;
     plain_handler plain;  // exactly one of the two is set
     async_handler async;
@@ -48,7 +48,7 @@ struct route {
 
 struct route_match {
     const route* found = nullptr;  // null: see `allow`
-    std::string parameter;         // what stood there, percent-decoded
+    std::string parameter;         // the matched segments, percent-decoded
     std::string allow;             // methods of this path when only the method is wrong; else empty
 };
 
@@ -56,7 +56,7 @@ struct route_match {
 route_match match_route(std::span<const route> table, std::string_view method,
                         std::string_view path);
 
-/// The vendor whose clients use this path; /v1/models is shared, and told apart by a header that
+/// The vendor whose clients use this path; /v1/models is shared, and decided by a header that
 /// only one vendor sends.
 protocol::dialect dialect_of(std::string_view path, bool has_anthropic_version);
 

@@ -8,7 +8,7 @@
 namespace semantic::server {
 
 struct shared_slots {
-    /// `has_keys`: tenants are told apart. Without keys everybody is one.
+    /// `has_keys`: tenants are distinguished. Without keys everybody is one.
     shared_slots(const http_limits& limits, bool has_keys)
         : watchers(limits.watchers_max, share(limits.watchers_max, has_keys)),
           uploads(limits.uploads_max, share(limits.uploads_max, has_keys)) {}

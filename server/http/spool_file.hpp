@@ -53,7 +53,7 @@ class spool_file {
 
     /// Errors: io, out_of_space.
     storage::result<void> append(std::string_view bytes);
-    /// Errors: io, also where the file ends before `into` does.
+    /// Errors: io, also where the file ends before `bytes` is full.
     storage::result<void> read_at(std::uint64_t offset, std::span<std::byte> bytes) const;
     std::uint64_t size() const noexcept { return size_; }
 

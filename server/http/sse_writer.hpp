@@ -3,7 +3,7 @@
 // one chunk for every write, then the end.
 // Owner: the handler's coroutine. Thread: the connection's strand.
 // HTTP/1.0 clients get no chunks: the end of the connection ends the stream. HEAD gets the head,
-// and nothing behind it takes anything.
+// and nothing is written after it.
 
 #include <string>
 #include <string_view>

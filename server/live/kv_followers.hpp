@@ -1,5 +1,5 @@
 #pragma once
-// Who is told which KV blocks this server has on disk. Owner: app. Thread: any.
+// The clients that follow which KV blocks this server has on disk. Owner: app. Thread: any.
 
 #include <atomic>
 #include <cstddef>
@@ -14,7 +14,7 @@ namespace semantic::server {
 class kv_followers {
   public:
     static constexpr int followers_max = 16;
-    /// Of events that wait for a follower who reads slowly; beyond, they are told to begin anew.
+    /// Bytes of events that wait for a slow follower; beyond, it is asked to connect again.
     static constexpr std::size_t waiting_bytes_max = std::size_t{64} << 20;
 
     /// `feed`: null where nobody may follow.

@@ -65,7 +65,7 @@ live_hub::subscription live_hub::subscribe(const services& server, viewer viewer
     server_ = &server;
     if (views_.empty()) feed_->watch(true);
     view& watched = views_[viewer];
-    // The others of this view are told of what has changed since, too, so that all are at one seq.
+    // The other receivers of this view get the changes since, too, so that all have one seq.
     if (watched.receivers.empty()) update(server, viewer, watched, look(server, {}), out);
     if (watched.snapshot == nullptr)
         watched.snapshot = made(live::snapshot_message(watched.state, watched.recent, watched.seq));

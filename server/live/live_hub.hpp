@@ -1,5 +1,5 @@
 #pragma once
-// Gathers what happens for a while, and tells everybody who watches what has changed. What several
+// Gathers what happens for a while, and sends all watchers what has changed. What several
 // see in the same way is made once. While nobody watches it does nothing, and neither does the
 // engine for it.
 // Owner: app. Thread: any; subscribe() one that may be held for a while. Nothing waits here but for
@@ -26,7 +26,7 @@ namespace semantic::server {
 class live_hub {
   public:
     /// Between two messages to everybody. To few it is what people do not notice; to many it grows
-    /// with their number, so that all of them together are told no more than so often.
+    /// with their number, so that the messages to all of them together are bounded.
     static constexpr std::chrono::milliseconds period_min{500};
     static constexpr std::size_t messages_a_second_max = 50;
     static constexpr std::chrono::milliseconds period_for(std::size_t watchers) {
@@ -50,10 +50,10 @@ class live_hub {
     live_hub(const live_hub&) = delete;
     live_hub& operator=(const live_hub&) = delete;
 
-    /// A snapshot comes before this returns, then what changes. `with` outlives the hub's use.
+    /// A snapshot comes before this returns, then what changes. `server` outlives the hub's use.
     /// Takes as long as the viewer sees many agents.
     subscription subscribe(const services& server, viewer viewer, receiver to);
-    /// Tells everybody that the server stops. Nobody is told anything more.
+    /// Notifies all watchers that the server stops. Nothing is sent after that.
     void stop();
 
   private:
@@ -78,7 +78,7 @@ class live_hub {
         engine::activity_feed::batch told;
     };
 
-    /// Later, on a worker: whoever looks at agents has the lock meanwhile.
+    /// Later, on a worker: the lock is held while agents are read.
     void leave(std::uint64_t id);
     void remove(std::uint64_t id);
     std::size_t watchers() const;

@@ -1,5 +1,5 @@
 #pragma once
-// The servers on one object store, as far as they tell each other of themselves through Redis
+// The servers on one object store, as far as they announce themselves through Redis
 // (storage/objects/redis/node_news.hpp).
 
 #include <chrono>
@@ -10,7 +10,7 @@
 
 namespace semantic::server {
 
-/// What this server tells the others of itself, every two seconds. Looking at all agents is as much
+/// What this server announces to the others, every two seconds. Looking at all agents is as much
 /// work as there are, and is done so seldom that it takes a fiftieth of the time. Thread: one.
 class own_node {
   public:

@@ -1,6 +1,6 @@
 #pragma once
 // The WebSockets that are open, as far as all of them are to look at something again: their keys,
-// after the key file was read anew. Owner: app. Thread: any.
+// after the key file was read again. Owner: app. Thread: any.
 
 #include <cstdint>
 #include <functional>

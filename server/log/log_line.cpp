@@ -105,7 +105,7 @@ std::string json_line(const log_entry& entry) {
 }
 
 std::string trace_id_of(std::string_view traceparent) {
-    // version "-" trace-id "-" parent-id "-" flags; a later version may have more behind a dash.
+    // version "-" trace-id "-" parent-id "-" flags; a later version may have more after a dash.
     constexpr std::size_t length = 55;
     if (traceparent.size() < length) return {};
     const std::string_view version = traceparent.substr(0, 2);

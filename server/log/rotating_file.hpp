@@ -1,8 +1,8 @@
 #pragma once
 // A file of bounded size for lines: beyond it FILE becomes FILE.1, that one FILE.2, and so on, and
 // the oldest is removed. Readable by its owner alone.
-// Owner: the log. Thread: one at a time. A write that fails loses its line: nobody is left to be
-// told.
+// Owner: the log. Thread: one at a time. A write that fails loses its line: there is nowhere to
+// report it.
 
 #include <cstddef>
 #include <cstdint>
@@ -16,7 +16,7 @@ namespace semantic::server {
 
 class rotating_file {
   public:
-    /// Appends to what is there. `kept`: files beside that. `files` outlives it. Throws
+    /// Appends to what is there. `kept`: older files in addition to it. `files` outlives it. Throws
     /// std::runtime_error when it cannot be opened.
     rotating_file(storage::file_system& files, std::string path, std::uint64_t bytes_max,
                   std::size_t kept);

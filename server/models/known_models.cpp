@@ -19,7 +19,7 @@ namespace semantic::server {
 
 namespace {
 
-/// A recipe that is measured when the model is loaded is told as the smallest that it may be.
+/// A recipe that is measured when the model is loaded is shown as the smallest possible one.
 void describe_kv(engine::model_info& info, const engine::model_config& model,
                  const config& settings, std::uint64_t pool_bytes) {
     const std::string& name = settings.kv_bits != "auto" ? settings.kv_bits : settings.kv_recipe;
@@ -51,7 +51,7 @@ void describe_chat(engine::model_info& info, const engine::chat_template& chat) 
 }
 
 /// Why a GGUF file whose configuration is read will not load all the same: the first tensor or the
-/// kind of tokenizer that is not read; empty: as far as its header tells, it will.
+/// kind of tokenizer that is not read; empty: as far as its header shows, it will.
 std::string unread_in_gguf(const std::string& path, const engine::model_config& model,
                            const config& settings) {
     if (!storage::is_gguf_path(path)) return {};

@@ -34,8 +34,8 @@ class known_models {
     /// Blocks where the model's files were not read yet. `pool_bytes`: of the pool that it would
     /// have where its options do not say; 0: not known.
     model_facts facts(std::size_t model, std::uint64_t pool_bytes);
-    /// Blocks. Why the model certainly cannot be loaded, now, beside those; empty: it may. `pool`:
-    /// bytes of the pool that they share.
+    /// Blocks. Why the model certainly cannot be loaded now, together with `others`; empty: it may.
+    /// `pool`: bytes of the pool that they share.
     std::string fault(std::size_t model, const std::vector<std::size_t>& others = {},
                       std::uint64_t pool = 0) const;
     /// What plan_for() is given of them; models without files are left out.
@@ -54,7 +54,7 @@ class known_models {
     std::map<std::size_t, std::string> failures_;  // guarded by mutex_
 };
 
-/// Blocks. known_models::fault() in a slot, beside the models in the others.
+/// Blocks. known_models::fault() in a slot, together with the models in the other slots.
 std::string fault_of_model(const known_models& models, engine_slots& engines, std::size_t model,
                            std::size_t slot);
 

@@ -92,7 +92,7 @@ storage::result<memory_needs> needs_of(const std::string& path, const config& se
     const auto form = engine::find_weight_form(settings.weights);
     const auto packed =
         engine::model_weights::check(path, *model, form.value_or(engine::weight_form::native));
-    // What is wrong with the files is said by whoever loads them.
+    // The loader reports what is wrong with the files.
     needs.weights = packed ? packed->bytes : weight_file_bytes(path);
     const std::uint64_t rows = count(settings.prefill_max_chunk_tokens) + count(settings.max_batch);
     const std::uint64_t hidden = count(model->hidden);

@@ -239,7 +239,7 @@ std::optional<model_queue::change_wish> model_queue::look() {
     return wish;
 }
 
-/// Whether a model that has no memory beside the others may have the place of one of them.
+/// Whether a model that does not fit next to the others may replace one of them.
 bool model_queue::gives_way_to_others(std::size_t slot) const {
     return slots_.at(slot).state().phase != slot_phase::ready && slots_.any_ready();
 }

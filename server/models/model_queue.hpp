@@ -65,14 +65,14 @@ class model_queue {
                                                                  waiting_client client);
     /// The model in the usual slot, or the one that was last: what requests mean that name none.
     std::size_t usual_model() const;
-    /// Nobody gets an engine any more, and who waits is told so. Ends the thread.
+    /// No request gets an engine any more, and waiting ones are notified. Ends the thread.
     void close();
 
   private:
     struct waiter;
     using line = std::list<std::shared_ptr<waiter>>;
 
-    /// What is known of a slot beside its state.
+    /// What is known of a slot in addition to its state.
     struct watch {
         std::optional<std::size_t> asked{};  // the change that this has asked for last
         std::chrono::steady_clock::time_point ready_since{};

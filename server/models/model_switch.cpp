@@ -185,7 +185,7 @@ slot_event model_switch::drain(clock::time_point until) {
     return slot_done{};
 }
 
-/// Cancels what still runs, whose clients are told so, and saves.
+/// Cancels what still runs, notifies its clients, and saves.
 slot_event model_switch::save() {
     engine::engine& engine = *slot_.own();
     engine.drain(clock::now());

@@ -31,7 +31,7 @@ struct switch_options {
     std::function<void(const slot_state&)> on_settled;
     /// Every step, for the log; may be empty.
     std::function<void(const slot_state&)> on_step;
-    /// For the requests that were cancelled to tell their clients so, before they are cut.
+    /// The time that cancelled requests have to notify their clients before they are cut.
     std::chrono::milliseconds farewell{2000};
     /// For those that were cut to be gone.
     std::chrono::milliseconds patience{5000};

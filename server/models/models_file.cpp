@@ -193,7 +193,7 @@ result<models_file> read_models_file(const std::string& path) {
 
 config with_settings(config base, const std::vector<model_setting>& settings) {
     for (const model_setting& each : settings) {
-        // The older name of the same choice would stand over the model's own.
+        // The older name of the same option would override the model's own.
         if (each.option->name == "kv-recipe") base.kv_bits = "auto";
         each.option->set(base, each.value);
     }

@@ -50,7 +50,7 @@ constexpr std::size_t model_name_bytes_max = 200;
 /// The options that a model may have of its own.
 std::span<const std::string_view> model_options();
 
-/// `called` stands for the file in errors. Also refused: unknown keys, values of a wrong type,
+/// `called`: the file's name in errors. Also refused: unknown keys, values of a wrong type,
 /// values that an option does not take, names that two models have.
 storage::result<models_file> parse_models_file(const std::string& text, const std::string& called);
 /// Blocks. Errors: also not_found, when it cannot be read.

@@ -1,6 +1,6 @@
 #pragma once
-// In which slot a model is loaded that somebody waits for: beside the others while there is a free
-// one, else in the place of the one that is dispensed with most easily. Pure.
+// Chooses the slot for a model that requests wait for: a free one if there is one, else that of
+// the model that is missed least. Pure.
 
 #include <chrono>
 #include <cstddef>

@@ -1,6 +1,6 @@
 #pragma once
-// Responses that are made in the background: what each has said so far, for whoever asks, and who
-// may still be stopped. What they were asked and how they end is the response_registry's.
+// Responses that are made in the background: what each has said so far, for later readers, and
+// which may still be stopped. What they were asked and how they end is the response_registry's.
 // Owner: app. Thread: any; nothing waits under a lock.
 
 #include <cstddef>
@@ -43,23 +43,23 @@ class background_run {
     background_run& operator=(const background_run&) = delete;
 
     const std::string& id() const noexcept { return id_; }
-    /// Whole server-sent events, the next behind those that there are: the first has number 0.
+    /// Appends whole server-sent events; the first has number 0.
     void add(std::string_view events);
-    /// The response as it stands.
+    /// The response in its present state.
     void say(std::string body);
     std::string body() const;
     /// Nothing follows.
     void end();
     bool has_ended() const;
 
-    /// Shared with whoever reads it: many may, each as slowly as it likes.
+    /// Shared with its readers: there may be many, each as slow as it likes.
     using event = std::shared_ptr<const std::string>;
     struct said {
         std::vector<event> events;
         std::int64_t last = -1;  // the number of the last of them
         bool has_ended = false;  // and these are the last of all
     };
-    /// The events behind the one of this number, some of them at a time; -1: the first. Errors:
+    /// The events after the one of this number, some of them at a time; -1: the first. Errors:
     /// bad_value, when some of them are not kept any more.
     protocol::result<said> after(std::int64_t number) const;
     /// What it takes.
@@ -107,8 +107,8 @@ class background_runs {
     /// many as it may, or so large ones; overloaded, when all have.
     protocol::result<handle> begin(const storage::tenant_id& tenant, const std::string& id,
                                    std::size_t request_bytes = 0);
-    /// To be called behind background_run::end(): another may begin, and others' events go where
-    /// there are too many.
+    /// To be called after background_run::end(): another may begin, and the oldest events are
+    /// dropped where there are too many.
     void ended(const storage::tenant_id& tenant, const std::string& id);
     /// Null where there is none, or none any more.
     handle find(const storage::tenant_id& tenant, const std::string& id) const;

@@ -20,7 +20,7 @@ std::string record_name(std::string_view head, const std::string& id) {
     return std::string(head) + id;
 }
 
-/// Who keeps one of these anew in the meantime has its record written behind this look.
+/// A response that is kept again in the meantime has its record written after this check.
 void remove_all(kept_responses& all, engine::engine& engine, std::string_view head,
                 const std::vector<kept_responses::key>& gone) {
     for (const auto& [tenant, id] : gone) {

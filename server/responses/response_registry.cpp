@@ -11,7 +11,7 @@ using protocol::responses::item_ids;
 
 std::size_t bytes_of(const protocol::responses::kept_response& one,
                      const std::vector<std::string>& items) {
-    // Its id stands in the key too, and those of its items in two places.
+    // Its id is in the key too, and those of its items are in two places.
     std::size_t bytes = response_own_bytes + 2 * one.id.size() + one.previous.size() +
                         one.input.size() + one.body.size();
     for (const std::string& each : items) bytes += item_own_bytes + 2 * each.size();

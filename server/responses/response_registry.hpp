@@ -23,7 +23,7 @@
 
 namespace semantic::server {
 
-/// Of each kind together, how many, and what one takes beside its texts.
+/// How many of each kind there may be, and what one takes in addition to its texts.
 inline constexpr std::size_t responses_bytes_max = std::size_t{64} << 20;
 inline constexpr std::size_t responses_max = 16'384;
 /// The bytes of each kind in a process that may have so many: a sixteenth, and no more than
@@ -57,7 +57,7 @@ class kept_responses {
     std::vector<key> add(const storage::tenant_id& tenant, listed one);
     /// Likewise, without a look at what it takes.
     std::vector<key> add(const storage::tenant_id& tenant, kept one);
-    /// Held by whoever writes or removes the record of this response: the registry and the disk
+    /// Held by the writer or remover of this response's record: the registry and the disk
     /// change in one order. Blocks, for the time of a write. One at a time may be held.
     std::unique_lock<std::mutex> lock_record(const storage::tenant_id& tenant,
                                              const std::string& id) const;

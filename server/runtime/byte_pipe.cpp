@@ -60,7 +60,7 @@ net::awaitable<std::string> byte_pipe::next() {
             waiting_ = true;
         }
         timer_.expires_at(net::steady_timer::time_point::max());
-        // Woken, rightly or by a wake-up that came late: the look above tells.
+        // Woken, rightly or by a late wake-up: the check above decides.
         [[maybe_unused]] auto [error] = co_await timer_.async_wait(use_tuple);
         std::lock_guard lock(mutex_);
         waiting_ = false;

@@ -11,7 +11,7 @@
 namespace semantic::server {
 
 /// While it lives: after `limit` every operation on the socket ends with operation_aborted, and
-/// passed() is true. The socket stays open, so that the client can still be told.
+/// passed() is true. The socket stays open, so that the client can still get an error.
 class deadline {
   public:
     deadline(boost::asio::ip::tcp::socket& socket, std::chrono::steady_clock::duration limit);

@@ -47,8 +47,8 @@ class file_backend
     rotating_file file_;
 };
 
-/// Lines for a stream, each in one piece: what others write there stands before or behind a line,
-/// never in it. (Boost's own text_ostream_backend writes a line and its end apart.)
+/// Lines for a stream, each in one piece: what others write there comes before or after a line,
+/// never inside one. (Boost's own text_ostream_backend writes a line and its end apart.)
 class stream_backend
     : public blog::sinks::basic_formatted_sink_backend<char, blog::sinks::synchronized_feeding> {
   public:

@@ -17,7 +17,7 @@ enum class log_format { text, json };
 
 const char* to_string(log_level level) noexcept;
 
-/// What a line stands under: a request's id and, where its client sent one, its trace's.
+/// What a line begins with: a request's id and, where its client sent one, its trace's.
 struct log_id {
     log_id() = default;
     log_id(std::string_view of_request, std::string_view of_trace = {})
@@ -32,7 +32,7 @@ struct log_options {
     log_format as = log_format::text;
     std::string file;  // empty: the stream
     std::uint64_t file_bytes_max = 64u << 20;
-    std::size_t files_kept = 8;  // beside the one that is written: FILE.1, FILE.2, ... by age
+    std::size_t files_kept = 8;  // in addition to the current one: FILE.1, FILE.2, ... by age
 };
 
 /// Starts the writer of the process's log. `stream` outlives stop_logging(), and gets nothing when

@@ -24,7 +24,7 @@ class key_account;
 class token_stream;
 
 /// The streams that a step of the engine gave something to. They are woken by one message to the
-/// I/O threads, behind the last of them: a message each would have an I/O thread take a core from
+/// I/O threads, after the last of them: a message each would have an I/O thread take a core from
 /// compute, and give it back, once for every answer of every step.
 /// Owner: app. Thread: any.
 class waking_streams {

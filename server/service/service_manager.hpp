@@ -1,7 +1,7 @@
 #pragma once
-// Tells the service manager how the server is, as systemd's sd_notify(3) does: a datagram to the
-// socket that NOTIFY_SOCKET names. Without one all of this does nothing.
-// Owner: app. Thread: any. Errors: none are told; the manager has its own time limits.
+// Reports the server's state to the service manager, as systemd's sd_notify(3) does: a datagram to
+// the socket that NOTIFY_SOCKET names. Without one all of this does nothing. Owner: app. Thread:
+// any. Errors: none are reported; the manager has its own time limits.
 
 #include <chrono>
 #include <optional>

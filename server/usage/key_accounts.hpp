@@ -15,7 +15,7 @@
 
 namespace semantic::server {
 
-/// What stands for the tenant of a key that was configured.
+/// The credential of a configured key: it names the key's tenant.
 std::string credential_of(const tenant_key& key);
 
 class key_accounts {

@@ -19,8 +19,8 @@ void tenant_slots::uncount(entry& one) {
     if (--found->second == 0) by_tenant_.erase(found);
 }
 
-/// Makes the oldest evictable slot free whose end gives the tenant room. Returns: what tells its
-/// client to leave; empty where there is none. Requires: the mutex.
+/// Frees the oldest evictable slot whose end gives the tenant room. Returns: a function that
+/// asks its client to leave; empty where there is none. Requires: the mutex.
 std::function<void()> tenant_slots::evict_for(const std::string& tenant) {
     const auto own = by_tenant_.find(tenant);
     const bool has_share = own != by_tenant_.end() && own->second >= tenant_max_;

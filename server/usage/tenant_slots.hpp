@@ -14,14 +14,14 @@
 
 namespace semantic::server {
 
-/// Of `all` slots, how many one tenant may have where tenants are told apart by keys.
+/// Of `all` slots, how many one tenant may have where keys distinguish tenants.
 constexpr std::size_t tenant_share(std::size_t all) { return all - all / 4; }
 
 class tenant_slots {
     struct entry {
         std::string tenant;
         std::function<void()> evict;  // empty: stays
-        bool is_counted = true;       // false once it was told to leave
+        bool is_counted = true;       // false once it was asked to leave
     };
     using entries = std::list<entry>;
 

@@ -1,7 +1,7 @@
 #pragma once
 // A quantity that comes back at a steady rate, up to what a minute brings. It may be overdrawn:
 // what a request costs is known when it has run, so it is let in while anything is left, and
-// whoever comes next waits until the debt is paid. Pure: every call says what time it is. Thread:
+// the next request waits until the debt is paid. Pure: every call says what time it is. Thread:
 // guarded by its owner.
 
 #include <chrono>

@@ -73,7 +73,7 @@ TEST_F(exactness_test, leaves_out_what_latent_attention_cannot_have_and_says_why
     EXPECT_EQ(done_.err.find("left out: KV k"), 0u) << done_.err;
 }
 
-// From the shortest text that it takes on: the prefix ends with, before and behind a block's end.
+// From the shortest text that it takes on: the prefix ends with, before and after a block's end.
 TEST_F(exactness_test, is_shown_of_texts_of_any_length) {
     const tests::golden_byte_model golden("gemma3");
     for (const int tokens : {300, 551, 552, 553, 1100}) {

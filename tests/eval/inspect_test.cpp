@@ -1,4 +1,4 @@
-// inspect: what it tells of models that load, and every reason why one does not.
+// inspect: what it says of models that load, and every reason why one does not.
 
 #include <boost/json.hpp>
 
@@ -191,7 +191,7 @@ std::vector<std::set<std::string>> families_of_the_guide() {
     return columns;
 }
 
-/// "a, b" behind "supported are ".
+/// "a, b" after "supported are ".
 std::set<std::string> supported_in(const json::object& report) {
     const std::string mark = "supported are ";
     std::set<std::string> names;

@@ -73,7 +73,7 @@ class perplexity_test : public semantic_eval {
         return rows_of(read(path("csv")));
     }
 
-    /// Log probabilities of every token behind each position of a window.
+    /// Log probabilities of every token after each position of a window.
     std::vector<std::vector<double>> log_probabilities(const std::string& model,
                                                        const std::vector<int>& ids,
                                                        const std::string& kv) {

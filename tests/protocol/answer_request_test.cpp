@@ -23,7 +23,7 @@ parsed sliced(const result<Request>& request) {
 
 struct api {
     const char* name;
-    std::function<parsed(const std::string&)> parse_fields;  // further fields, each behind a comma
+    std::function<parsed(const std::string&)> parse_fields;  // further fields, each after a comma
     const char* max_tokens;  // what a request has to say of its limit
 };
 

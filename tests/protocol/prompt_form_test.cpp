@@ -1,4 +1,4 @@
-// Where prompts end, and what chat templates are told, in each dialect's words.
+// Where prompts end, and which variables chat templates get, in each dialect's words.
 
 #include "protocol/prompt_form.hpp"
 
@@ -25,7 +25,7 @@ result<answer_request> sliced(const result<Request>& request) {
 
 struct api {
     const char* name;
-    /// Messages, and further fields, each behind a comma.
+    /// Messages, and further fields, each after a comma.
     std::function<result<answer_request>(const std::string&, const std::string&)> parse;
 };
 

@@ -90,7 +90,7 @@ struct replies {
 };
 
 /// {"name": "f", "pieces": ["{\"a\":", "1}"], "is_whole": true}: a call while it is written. A
-/// collector is told of whole ones, and of the one that a limit cut ("is_cut": true).
+/// collector gets whole ones, and the one that a limit cut ("is_cut": true).
 void play_call(const json::value& fields, reply_stream& stream, reply_collector& collector,
                std::string& sse) {
     const auto name = fields.at("name").as_string();

@@ -1,4 +1,4 @@
-// The agents API over real sockets, with a scripted engine behind it.
+// The agents API over real sockets, on a scripted engine.
 
 #include <boost/json.hpp>
 

@@ -32,7 +32,7 @@ net::awaitable<void> grow(body_room::share* one, std::size_t bytes, clock::time_
 
 class rooms : public ::testing::Test {
   protected:
-    /// Returns: how it stands once nothing more happens by itself.
+    /// Returns: the state once nothing more happens by itself.
     state* ask(body_room::share& one, std::size_t bytes, clock::duration patience = 1h) {
         states_.push_back(std::make_unique<state>(state::waits));
         state* now = states_.back().get();

@@ -128,7 +128,7 @@ TEST(config, every_option_has_three_spellings) {
         if (name == "object-store") value = "dir:/x";
         if (name == "redis") value = "redis://x";
         if (name == "node-url") value = "http://x";
-        // What some options need beside them.
+        // What some options need in addition.
         environment needed{{"SEMANTIC_OBJECT_STORE", "dir:/x"}, {"SEMANTIC_REDIS", "redis://x"}};
         needed.erase(environment_name(name));
         if (name == "object-store") needed.clear();

@@ -188,7 +188,8 @@ TEST_F(conversation_api, stays_whole_when_what_it_refers_to_is_deleted) {
     EXPECT_EQ(std::get<engine::text_part>(wanted.chat.messages[0].parts[0]).text, "Before.");
 }
 
-// Goal: what is long is read beside the thread that serves everybody, one key's after another.
+// Goal: what is long is read on another thread than the one that serves all clients, one key's
+// after another.
 TEST_F(conversation_api, long_items_are_read_beside_the_thread_that_serves_everybody) {
     const std::string text(100'000, 'x');
     const std::string id = make(R"({"items":[{"role":"user","content":")" + text + R"("}]})");
@@ -242,7 +243,7 @@ TEST(conversation_limits, long_items_have_their_share_of_what_replies_may_take) 
     slow.close();
 }
 
-// Goal: what stands for more than it has bytes is refused before it is put together.
+// Goal: what expands to more than its own bytes is refused before it is put together.
 TEST(conversation_limits, what_cannot_fit_the_context_is_refused_before_it_is_put_together) {
     test_server server;
     server.engine().description().bytes_per_token_max = 10;

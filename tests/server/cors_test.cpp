@@ -135,7 +135,7 @@ TEST(cors, socket_of_a_foreign_page_is_refused_with_keys_or_without) {
         EXPECT_EQ(status(has_keys, "https://a.example", "localhost:8001"), 101);
         EXPECT_EQ(status(has_keys, "", "localhost:8001"), 101);
     }
-    // A name that was made to resolve to this machine; behind a proxy with keys, any name.
+    // A name that was made to resolve to this machine; through a proxy with keys, any name.
     EXPECT_EQ(status(false, "http://rebound.example", "rebound.example"), 403);
     EXPECT_EQ(status(true, "https://proxy.example", "proxy.example"), 101);
 }

@@ -126,7 +126,7 @@ TEST(hosts, with_keys_every_name_is_answered) {
     EXPECT_EQ(status("host: a.example\r\n"), 401);
 }
 
-// Whoever reaches such a server may use it, but a page that a person there comes across may not.
+// Any client that reaches such a server may use it, but a page in a browser there may not.
 TEST(hosts, an_open_server_takes_no_foreign_name_for_its_own_page) {
     app_options options = test_server::default_options();
     options.settings.host = "0.0.0.0";

@@ -64,7 +64,7 @@ class pieces : public std::streambuf {
     }
 };
 
-// stderr is others' too: what they write stands before or behind a line, never in it.
+// stderr is others' too: what they write comes before or after a line, never inside one.
 TEST(logging, a_line_and_its_end_are_written_in_one_piece) {
     pieces written;
     std::ostream stream(&written);

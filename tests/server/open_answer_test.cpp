@@ -13,7 +13,7 @@ using tests::http_client;
 using tests::http_reply;
 using tests::post;
 
-/// The engine answers `said` behind what stands there already.
+/// The engine answers `said` after what the prompt has of the answer.
 auto going_on(std::string begun, std::vector<std::string> said) {
     return [=](tests::scripted_engine& engine, engine::request_id id) {
         engine::admitted start{*storage::agent_id::parse("agent_1"), {}};
@@ -95,7 +95,7 @@ TEST(open_answer, what_the_parser_holds_back_of_its_beginning_is_not_shown) {
         const char* shown;
     };
     const row rows[] = {
-        {"l<tool", {" b", "ox>"}, " box>"},  // what is shown stands in what is held back
+        {"l<tool", {" b", "ox>"}, " box>"},  // the shown text is part of what is held back
         {"{", {" a}"}, " a}"},               // no call after all
         {"a <to", {"ol_ca", "ll x"}, "ol_call x"},
         {"a\n", {"\nb"}, "\\nb"},

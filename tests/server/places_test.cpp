@@ -16,7 +16,7 @@ using tests::get;
 using tests::http_client;
 using tests::post;
 
-/// Connections that note when they are told to leave.
+/// Connections that note when they are asked to leave.
 struct crowd {
     explicit crowd(std::size_t connections_max) : all(connections_max, connections_max) {}
     void come() {

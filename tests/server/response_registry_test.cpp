@@ -163,7 +163,7 @@ void wait_for(Done done) {
         std::this_thread::sleep_for(std::chrono::milliseconds(5));
 }
 
-// Goal: whoever adds to a conversation while it is deleted does not bring it back.
+// Goal: adding to a conversation while it is deleted does not bring it back.
 TEST(response_registry, changes_and_the_deletion_of_a_conversation_are_in_one_order) {
     tests::scripted_engine engine;
     kept_responses all;
@@ -234,7 +234,7 @@ TEST(response_registry, what_could_not_be_erased_is_still_there) {
     EXPECT_TRUE(engine.kept.empty());
 }
 
-// Goal: a record that is let go of is not erased behind the back of who keeps the response anew.
+// Goal: a record that is let go of is not erased while another request keeps the response again.
 TEST(response_registry, what_is_kept_anew_while_it_is_let_go_of_is_in_ram_and_on_disk) {
     tests::scripted_engine engine;
     kept_responses all(8 * bytes_of_one());

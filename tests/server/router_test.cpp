@@ -61,7 +61,7 @@ TEST(router, only_probes_and_the_front_page_are_open) {
         bool is_preflight = row.pattern == "/api/hello";
         bool is_other_api = row.pattern.starts_with("/api/") && !is_preflight;
         bool is_debug = row.pattern.starts_with("/debug/");  // looks, and takes no engine
-        // Tells of every tenant's texts, and takes no engine.
+        // Shows every tenant's texts, and takes no engine.
         bool is_feed = row.pattern == "/ws/kv-events";
         bool is_admin = row.pattern.starts_with("/admin/") || is_debug || is_feed;
         EXPECT_EQ(row.auth == auth_class::key, is_api || is_other_api) << row.pattern;

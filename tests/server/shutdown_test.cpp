@@ -98,8 +98,8 @@ TEST(shutdown, idle_server_stops_at_once) {
     EXPECT_TRUE(server.engine().was_drained());
 }
 
-// What signals do is tried in a process of its own for each test: it begins anew and does what
-// stands in the test up to the exit.
+// What signals do is tried in a process of its own for each test: it starts again and runs the
+// test up to the exit.
 class signals_DeathTest : public ::testing::TestWithParam<int> {
   protected:
     signals_DeathTest() { GTEST_FLAG_SET(death_test_style, "threadsafe"); }

@@ -1,5 +1,5 @@
 #pragma once
-// A whole server in this process, on a port of its own, with a scripted engine behind it.
+// A whole server in this process, on a port of its own, with a scripted engine.
 
 #include <future>
 #include <memory>

@@ -88,7 +88,7 @@ TEST_F(threads, one_turn_of_an_answer_is_in_flight_at_a_time) {
     server_.engine().finish(id);
     EXPECT_EQ(first.read_reply().status, 200);
     server_.engine().on_submit = answer_with({"x"});
-    // The first one's place is given back just behind its reply.
+    // The first one's place is given back just after its reply.
     http_reply next = ask(go_on);
     for (int i = 0; i < 500 && next.status != 200; ++i) {
         std::this_thread::sleep_for(std::chrono::milliseconds(10));

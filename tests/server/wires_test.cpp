@@ -1,5 +1,5 @@
-// Goal: what clients of the autumn of 2026 ask for beside an answer: summaries, verdicts on calls,
-// counts. Method: whole requests over real sockets; the script tells the requests apart.
+// Goal: what clients of the autumn of 2026 ask for in addition to an answer: summaries, verdicts on
+// calls, counts. Method: whole requests over real sockets; the script distinguishes the requests.
 
 #include <boost/json.hpp>
 

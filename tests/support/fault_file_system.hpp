@@ -19,8 +19,8 @@ namespace semantic::tests {
 
 enum class fault {
     io_error,    // the operation fails with EIO, nothing happens
-    no_space,    // ENOSPC; a write leaves its first half behind
-    torn_write,  // a write leaves its first half behind and fails with EIO; other operations fail
+    no_space,    // ENOSPC; a write leaves its first half
+    torn_write,  // a write leaves its first half and fails with EIO; other operations fail
                  // with EIO
     power_cut,   // this operation and every later one fail, until restart()
 };
@@ -41,18 +41,18 @@ class fault_file_system final : public storage::file_system {
     void set_read_only(bool read_only);
     /// Files that were opened to be read, since reset().
     std::vector<std::string> opened() const;
-    /// What space() tells from now on, whatever the disk really has.
+    /// What space() returns from now on, whatever the disk really has.
     void set_space(storage::disk_space space);
     /// From now on a new file is refused for want of space where there are `count` already, as
     /// where no inodes are left; none: no bound.
     void set_files_max(std::optional<std::size_t> count);
-    /// From now on every write says that the file system is full, whatever space() tells.
+    /// From now on every write says that the file system is full, whatever space() returns.
     void set_full(bool full);
     /// From now on a write that makes all files together larger than `bytes` meets a quota of the
     /// user, which space() does not show; none: no bound. `keeps_removed`: what is removed counts
     /// on, as where snapshots keep it.
     void set_user_quota(std::optional<std::uint64_t> bytes, bool keeps_removed = false);
-    /// From now on space() tells what a file system of so many bytes has left, whatever the disk
+    /// From now on space() returns what a file system of so many bytes has left, whatever the disk
     /// really has. `keeps_removed`: as above.
     void set_capacity(std::uint64_t bytes, bool keeps_removed = false,
                       std::uint64_t bytes_of_others = 0);

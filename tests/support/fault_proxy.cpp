@@ -51,7 +51,7 @@ std::string lower(std::string text) {
     return text;
 }
 
-/// The end of the head, behind its empty line; npos before it has come.
+/// The end of the head, after its empty line; npos before it has come.
 std::size_t end_of_head(const std::string& message) {
     const std::size_t at = message.find("\r\n\r\n");
     return at == std::string::npos ? at : at + 4;

@@ -36,7 +36,7 @@ class fault_proxy {
     fault_proxy& operator=(const fault_proxy&) = delete;
 
     std::uint16_t port() const { return port_; }
-    /// For one of the next `times` requests, behind what was ordered before.
+    /// For each of the next `times` requests, after what was ordered before.
     void order(trouble kind, std::string text = {}, int times = 1);
     /// For every request that nothing else is ordered for.
     void order_always(trouble kind, std::string text = {});

@@ -52,7 +52,7 @@ class gguf_writer {
         data_.resize((data_.size() + alignment - 1) / alignment * alignment, '\0');
         return tensor_at(name, std::move(dimensions), type, data_.size(), std::move(bytes));
     }
-    /// The same with an offset that need not be right; its bytes go behind the others'.
+    /// The same with an offset that need not be right; its bytes go after the others'.
     gguf_writer& tensor_at(std::string_view name, std::vector<std::uint64_t> dimensions,
                            std::uint32_t type, std::uint64_t offset, std::string bytes) {
         std::string entry = text(name) + raw(static_cast<std::uint32_t>(dimensions.size()));

@@ -12,7 +12,7 @@
 
 namespace semantic::tests {
 
-/// A token for each byte, two special ones behind them, and the rest of 448 that no text makes.
+/// A token for each byte, two special ones after them, and the rest of 448 that no text makes.
 inline std::string byte_tokenizer_json() {
     boost::json::object vocabulary;
     for (int byte = 0, moved = 256; byte < 256; ++byte) {

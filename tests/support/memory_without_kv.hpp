@@ -2,9 +2,9 @@
 // What every agent of a cache directory knows, token for token, without any of its computed state.
 //
 // An answer depends on the token ids of its prompt. Those an agent has stored count, sampled ones
-// too, and they need not be the ids that tokenising its text anew gives. So whoever compares an
-// answer with that of an engine which has to compute everything gives it the ids: the manifests,
-// and none of the block files.
+// too, and they need not be the ids that tokenising its text again gives. So a test that
+// compares an answer with that of an engine which has to compute everything gives it the ids: the
+// manifests, and none of the block files.
 
 #include <filesystem>
 #include <string>

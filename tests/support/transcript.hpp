@@ -1,5 +1,5 @@
 #pragma once
-// A sink that remembers everything a request was told, and waits for its end.
+// A sink that keeps all events of a request, and waits for its end.
 
 #include <chrono>
 #include <condition_variable>

@@ -46,7 +46,7 @@ inline std::vector<std::string> spelled_tokens(const engine::tokenizer& words, b
     return said;
 }
 
-/// The special tokens among those of the text; not those that stand for what is unknown.
+/// The special tokens among those of the text; not those for unknown text.
 inline std::vector<engine::token_id> control_ids(const engine::tokenizer& words,
                                                  const engine::marked_text& text) {
     std::vector<std::uint32_t> ends;

@@ -133,7 +133,7 @@ std::shared_ptr<token_stream> events_for(const answer_context& context) {
 engine::generation_request owned(const answer_context& context, engine::generation_request wanted) {
     wanted.tenant = tenant_of(context.incoming);
     if (!wanted.sampling.seed) wanted.sampling.seed = context.server.seed.get();
-    // Every answer's end is known by some name, so that the agent can be told what comes next.
+    // Every answer's end is known by some name, so that a later request can append to it.
     if (!wanted.message_id) wanted.message_id = "end:" + context.incoming.id.substr(0, 64);
     return wanted;
 }
@@ -193,7 +193,7 @@ class choice_text {
         format.opened = {};  // what opens the reasoning is in it
         parser_ = parser_of(answer, format);
         for (engine::answer_piece& piece : parser_->push(begun)) take_begun(std::move(piece));
-        // What the parser holds back is what it would say if nothing came behind it.
+        // The parser holds back what it would return if nothing followed.
         const auto other = parser_of(answer, format);
         other->push(begun);
         for (const engine::answer_piece& piece : other->finish()) held_back_ += said_in(piece);

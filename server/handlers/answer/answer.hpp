@@ -28,7 +28,7 @@ class before_end {
   public:
     virtual ~before_end() = default;
     /// Not called for an answer that failed before it began, or whose client is gone. `last`: what
-    /// goes out behind it, a stream's bytes or a body; it may say something else then.
+    /// is sent afterwards, a stream's bytes or a body; run() may replace it.
     virtual net::awaitable<void> run(std::string& last) = 0;
 };
 

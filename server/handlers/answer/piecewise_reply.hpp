@@ -20,7 +20,7 @@ namespace semantic::server {
 /// About as large as a piece should be.
 inline constexpr std::size_t reply_piece_bytes = std::size_t{256} << 10;
 
-/// `next()`, a result<std::string>, makes the next piece on a worker; behind the last one it is
+/// `next()`, a result<std::string>, makes the next piece on a worker; after the last one it is
 /// empty. What is one piece is sent as a whole. An error of the first piece is the reply; one of a
 /// later piece breaks the connection off, since the status is out.
 template <class Next>

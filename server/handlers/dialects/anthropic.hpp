@@ -23,7 +23,7 @@ boost::asio::awaitable<std::optional<response>> post_count_tokens(const services
 
 /// Answers {}: Claude Code asks whether it reaches a server.
 response get_hello(const services&, const request&);
-/// Takes what Claude Code tells about itself, and forgets it.
+/// Accepts Claude Code's telemetry, and discards it.
 response post_event_logging(const services& server, const request& incoming);
 
 }  // namespace semantic::server

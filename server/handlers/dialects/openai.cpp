@@ -21,7 +21,7 @@ openai::chat_limits limits_of(const services& server) {
     return limits;
 }
 
-/// All that decides what the same seed gives, beside the request itself.
+/// Everything except the request itself that decides what the same seed gives.
 std::string fingerprint_of(const engine::model_info& info) {
     return openai::system_fingerprint(info.id + "/" + info.kernels + "/" +
                                       std::to_string(info.weight_bytes) + "/" + info.kv_recipe);

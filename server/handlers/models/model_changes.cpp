@@ -27,10 +27,10 @@ using reply = std::optional<response>;
 using clock = std::chrono::steady_clock;
 
 constexpr std::chrono::milliseconds look_every{20};
-// Of a stage, as many steps are told.
+// How many steps of a stage are sent.
 constexpr double steps_told = 20.0;
 
-/// Without how far a load is, for a state that lies behind.
+/// Without the progress of the load, for a state that is over.
 admin::swap_step step_of(const services& server, const slot_state& state) {
     admin::swap_step step;
     step.phase = to_string(state.phase);
@@ -120,8 +120,8 @@ class swap_watch {
             [[maybe_unused]] auto [error] = co_await timer.async_wait(use_tuple);
         }
     }
-    /// Tells every phase that was entered since the last look, however short, and of the last one
-    /// how far its work is.
+    /// Sends every phase that was entered since the last look, however short, and the progress of
+    /// the last one.
     net::awaitable<void> tell_path() {
         const std::vector<slot_state> path = slot_.path();
         if (path.empty()) co_return;
@@ -196,7 +196,7 @@ std::optional<std::size_t> slot_with(const services& server, std::size_t model) 
     return slot;
 }
 
-/// Where a model can be loaded beside those that are.
+/// Where a further model can be loaded.
 std::optional<std::size_t> free_slot(const services& server) {
     for (std::size_t i = 0; i < server.engines.size(); ++i) {
         const slot_phase phase = server.engines.at(i).state().phase;
@@ -205,7 +205,7 @@ std::optional<std::size_t> free_slot(const services& server) {
     return std::nullopt;
 }
 
-/// Why no model can be loaded beside those that are.
+/// Why no further model can be loaded.
 protocol::failure none_free(const services& server, const std::string& loaded) {
     const std::size_t most = server.engines.size();
     if (most == 1)

@@ -1,5 +1,5 @@
 #pragma once
-// /admin/models: which models run, and others in their place or beside them. Permission:
+// /admin/models: shows which models run, replaces them and loads further ones. Permission:
 // refuse_admin().
 
 #include <boost/asio/awaitable.hpp>
@@ -22,7 +22,7 @@ response get_available_models(const services& server, const request& incoming);
 boost::asio::awaitable<std::optional<response>> post_swap_model(const services& server,
                                                                 const request& incoming,
                                                                 client_link& client);
-/// Loads a model where none is, or beside others as far as max-loaded allows.
+/// Loads a model into a free slot, as far as max-loaded allows.
 boost::asio::awaitable<std::optional<response>> post_load_model(const services& server,
                                                                 const request& incoming,
                                                                 client_link& client);

@@ -25,7 +25,7 @@ boost::asio::awaitable<std::optional<response>> get_model(const services& server
                                                           const request& incoming,
                                                           client_link& client);
 
-/// What clients are told of a model, and all that is known of it.
+/// What clients see of a model, and all that is known of it.
 struct described_model {
     protocol::model_card card;
     engine::model_info info;
@@ -38,8 +38,8 @@ std::vector<described_model> describe_models(const services& server);
 std::optional<response> refuse_before_start(const services& server, const request& incoming);
 /// Returns: its name; empty for none.
 std::string model_name(const services& server, std::optional<std::size_t> model);
-/// Blocks. Why the model certainly cannot be loaded in that slot, beside those in the others;
-/// empty: it may.
+/// Blocks. Why the model certainly cannot be loaded in that slot while the other slots keep
+/// theirs; empty: it may.
 std::string fault_in_slot(const services& server, std::size_t model, std::size_t slot);
 /// Names of the models that are not known to be missing.
 std::vector<std::string> loadable_models(const services& server);

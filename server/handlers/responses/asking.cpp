@@ -17,7 +17,7 @@ namespace {
 namespace json = boost::json;
 namespace responses = protocol::responses;
 
-// Of the names under which conversations are held, beside threads' answers.
+// The prefix of names under which conversations are held, distinct from threads' answers.
 constexpr const char* conversation_head = "conversation:";
 
 /// Looks up what a request refers to.

@@ -26,7 +26,7 @@ namespace semantic::server {
 protocol::responses::response_limits response_limits_of(const services& server);
 std::int64_t seconds_now();
 
-/// The body, with the conversation that it continues; of the body itself nothing is left behind it.
+/// The body, with the conversation that it continues; the body itself is gone afterwards.
 /// The request's budget is made here, and pays for all that the body refers to. `own`: asked first
 /// for the conversation up to a response; nothing where it knows none.
 using own_lookup =
@@ -66,7 +66,7 @@ net::awaitable<std::optional<response>> reply_with_kept(const services& server,
 protocol::responses::reply_options reply_options_of(protocol::responses::response_request& parsed,
                                                     std::string id);
 
-/// What is kept of a request beside its response.
+/// What is kept of a request in addition to its response.
 struct kept_question {
     explicit kept_question(protocol::responses::response_request& parsed)
         : is_kept(parsed.is_kept),
@@ -79,8 +79,8 @@ struct kept_question {
     std::string input;  // a list of items
 };
 
-/// Keeps the response as it stands, under its id, as its request wanted, and adds what was asked
-/// and said to the conversation. `is_dropped`: see keep_response(). Blocks.
+/// Keeps the response in its present state, under its id, as its request wanted, and adds what was
+/// asked and said to the conversation. `is_dropped`: see keep_response(). Blocks.
 storage::result<void> keep_as_it_stands(const services& server, const request& incoming,
                                         const kept_question& question,
                                         const boost::json::object& response,

@@ -61,7 +61,7 @@ class nobody final : public client_link, public std::enable_shared_from_this<nob
     std::function<void()> notify_;
 };
 
-/// Its events are kept for whoever reads them.
+/// Its events are kept for later readers.
 class run_sink final : public event_sink {
   public:
     run_sink(background_run& run, const responses::response_stream& made)

@@ -21,7 +21,7 @@ boost::asio::awaitable<std::optional<response>> answer_in_background(
     const services& server, const request& incoming, client_link& client,
     protocol::responses::response_request parsed);
 
-/// The events behind the one of this number, until there are no more or the client leaves.
+/// The events after the one of this number, until there are no more or the client leaves.
 boost::asio::awaitable<std::optional<response>> stream_background(
     const request& incoming, client_link& client, std::shared_ptr<background_run> run,
     std::int64_t after);

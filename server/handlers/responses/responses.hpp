@@ -18,7 +18,7 @@ boost::asio::awaitable<std::optional<response>> post_responses(const services& s
                                                                client_link& client);
 
 /// The response of the path's id, kept or still being made in the background; with `stream=true`
-/// the events of the latter, behind number `starting_after`.
+/// the events of the latter, after number `starting_after`.
 boost::asio::awaitable<std::optional<response>> get_response(const services& server,
                                                              const request& incoming,
                                                              client_link& client);

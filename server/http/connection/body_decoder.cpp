@@ -56,7 +56,7 @@ class body_decoder::gzip_stream final : public stream {
   private:
     static constexpr std::size_t piece_max = std::size_t{1} << 30;
 
-    /// A gzip file may be several, one behind the other.
+    /// A gzip file may be several, one after the other.
     result<bool> next_member() {
         if (left_.empty()) return false;
         if (inflateReset(&state_) != Z_OK) return fail(errc::internal, "zlib cannot begin again");

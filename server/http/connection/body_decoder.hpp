@@ -1,6 +1,6 @@
 #pragma once
-// Request bodies that come compressed, unpacked piece by piece, so that whoever asks for the pieces
-// bounds what they take: a short body may unpack to any length.
+// Request bodies that come compressed, unpacked piece by piece, so that the reader bounds the
+// memory of the pieces: a short body may unpack to any length.
 
 #include <cstddef>
 #include <memory>
@@ -16,7 +16,7 @@ enum class body_coding { gzip, zstd };
 /// Of a content-encoding, in any case. Returns: nothing for one that is not read.
 std::optional<body_coding> coding_of(std::string_view content_encoding);
 
-/// Owner: one request. Thread: one at a time. Takes at most 16 MiB beside what it returns.
+/// Owner: one request. Thread: one at a time. Takes at most 16 MiB in addition to what it returns.
 class body_decoder {
   public:
     /// Views `packed`, which must outlive it.

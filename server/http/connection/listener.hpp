@@ -20,7 +20,7 @@ namespace semantic::server {
 
 class listener {
   public:
-    /// `with` and `sessions` outlive the listener.
+    /// `server` and `sessions` outlive the listener.
     listener(boost::asio::io_context& context, const services& server, task_group& sessions);
 
     /// Throws std::runtime_error with one sentence: "cannot listen on 127.0.0.1:8001: Address

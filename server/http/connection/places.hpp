@@ -16,8 +16,8 @@ namespace semantic::server {
 
 class places {
     struct slot {
-        std::function<void()> evict;  // empty until the connection can be told
-        bool is_silent = true;        // has sent no request, and was not told to leave
+        std::function<void()> evict;  // empty until the connection can be notified
+        bool is_silent = true;        // has sent no request, and was not asked to leave
         bool is_evicted = false;
         std::optional<std::string> tenant;  // who asked last
     };
@@ -29,7 +29,7 @@ class places {
     places(const places&) = delete;
     places& operator=(const places&) = delete;
 
-    /// What one connection holds of `of`, which outlives it. Owner: the session.
+    /// What one connection holds of `owner`, which outlives it. Owner: the session.
     class place {
       public:
         explicit place(places& owner);
@@ -37,7 +37,7 @@ class places {
         place(const place&) = delete;
         place& operator=(const place&) = delete;
 
-        /// `evict`: how the connection is told to leave. Called once at most, on any thread, in
+        /// `evict`: asks the connection to leave. Called once at most, on any thread, in
         /// here where the connection is evicted already. Must not block.
         void on_eviction(std::function<void()> evict);
         /// The header of a request of the tenant's is there: the place is kept, and the tenant's
@@ -53,7 +53,7 @@ class places {
     /// sent a request.
     bool has_room() const;
     bool has_silent() const;
-    /// Tells the oldest connection that has sent no request to leave, if there is one.
+    /// Asks the oldest connection that has sent no request to leave, if there is one.
     void evict_oldest_silent();
 
   private:
@@ -68,7 +68,7 @@ class places {
     const std::size_t silent_max_;
     mutable std::mutex mutex_;
     slots silent_;  // have sent no request; the oldest first
-    slots kept_;    // have sent one, or were told to leave
+    slots kept_;    // have sent one, or were asked to leave
     std::map<std::string, std::size_t> by_tenant_;
 };
 

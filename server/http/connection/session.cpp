@@ -45,7 +45,8 @@ constexpr std::size_t body_piece_bytes = 64 * 1024;
 constexpr std::size_t unpacked_piece_bytes = 256 * 1024;
 
 const boost::system::error_code no_error;
-// What a client is told to wait where all places for uploads, or for its connections, are taken.
+// How long a client is asked to wait where all places for uploads, or for its connections, are
+// taken.
 constexpr std::chrono::seconds upload_wait{5};
 constexpr std::chrono::seconds connection_wait{1};
 
@@ -114,11 +115,11 @@ std::uint64_t body_bytes_max(const services& server, const route_match& match) {
     if (!is_file) return server.limits.body_bytes_max;
     const engine_lease engine = server.engines.look();
     if (!engine) return server.limits.body_bytes_max;
-    // No more than the pool holds can become a memory; text and token ids stand beside it.
+    // No more than the pool holds can become a memory; text and token ids come in addition.
     return engine->info().pool_bytes + server.limits.body_bytes_max;
 }
 
-/// Faults of HTTP that can be told from the header: the body is not worth reading then.
+/// Faults of HTTP that the header shows: the body is not read then.
 std::optional<response> refuse_body(const request& incoming, const request_parser& parser,
                                     const route_match& match, std::uint64_t bytes_max) {
     if (auto length = parser.content_length(); length && *length > bytes_max) {
@@ -140,7 +141,7 @@ std::optional<response> refuse_body(const request& incoming, const request_parse
     return std::nullopt;
 }
 
-/// A file is an agent's memory: a name that none can have is told before gigabytes are sent.
+/// A file is an agent's memory: an invalid name is refused before gigabytes are sent.
 std::optional<response> refuse_name(const request& incoming, const route_match& match) {
     if (match.found->body != body_class::file) return std::nullopt;
     auto agent = protocol::agents::parse_path_id(match.parameter);
@@ -158,7 +159,7 @@ class exchange {
           started_(clock::now()),
           room_(server.bodies) {
         parser_.header_limit(static_cast<std::uint32_t>(server.limits.header_bytes_max));
-        // Checked by us once the route is known: the parser would not tell how long the body is.
+        // Checked by us once the route is known: the parser would not say how long the body is.
         parser_.body_limit(boost::none);
     }
 
@@ -437,7 +438,7 @@ net::awaitable<std::optional<response>> exchange::call_handler() {
         incoming_, fail(errc::internal, "internal error; the log has it under this request id"));
 }
 
-/// For as long as the request is answered; whoever changes the model may cut it short.
+/// For as long as the request is answered; a change of the model may cut it short.
 std::optional<response> exchange::lease_engine(std::optional<std::size_t> model) {
     if (auto refused = take_engine(server_, incoming_, model)) return refused;
     cut_with_lease();
@@ -535,7 +536,7 @@ net::awaitable<void> run_session(net::ip::tcp::socket socket, const services* se
     held->on_eviction([weak = std::weak_ptr<connection>(link)] {
         if (auto silent = weak.lock()) silent->leave();
     });
-    // Two statements: behind a false && the wait was seen to happen all the same (README.md).
+    // Two statements: after a false && the wait happened all the same (README.md).
     for (;;) {
         if (!co_await link->wait_for_request()) break;
         exchange one(link, *server, *held);

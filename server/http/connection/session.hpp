@@ -1,7 +1,7 @@
 #pragma once
 // One client connection, from its first byte to its last.
 // Thread: everything runs on the socket's own strand.
-// Cancelled (by the task group): the connection is closed where it stands, and the engine request
+// Cancelled (by the task group): the connection is closed at once, and the engine request
 // of the moment is cancelled.
 
 #include <boost/asio/awaitable.hpp>
@@ -16,7 +16,7 @@
 namespace semantic::server {
 
 /// Reads requests one after the other, answers each, until the client leaves, breaks HTTP, idles
-/// too long, has to make room before it has asked, or the server stops. `with` and `tasks` outlive
+/// too long, has to make room before it has asked, or the server stops. `server` and `tasks` outlive
 /// the coroutine.
 boost::asio::awaitable<void> run_session(boost::asio::ip::tcp::socket socket,
                                          const services* server, task_group* tasks,

@@ -51,7 +51,7 @@ request keys_of(const request& incoming) {
     return shown;
 }
 
-/// Tells a socket to leave that may not be there yet. Thread: any.
+/// Asks a socket to leave that may not exist yet. Thread: any.
 class eviction {
   public:
     void ask() {
@@ -88,7 +88,7 @@ class live_socket : public std::enable_shared_from_this<live_socket> {
 
     /// Until the client has gone.
     net::awaitable<void> run(const upgrade_request* upgrade);
-    /// How the client is told to leave that has shown no key yet. From any thread.
+    /// Asks a client that has shown no key yet to leave. From any thread.
     std::function<void()> evict();
 
   private:
@@ -209,7 +209,7 @@ void live_socket::judge(const live::shown_keys& keys) {
 }
 
 /// In place of the one that it has: where keys are asked for, that may be evicted. Returns: whether
-/// it has one; else the client is told.
+/// it has one; else the client gets an error.
 bool live_socket::take_slot(const std::string& tenant) {
     slot_ = nullptr;
     slot_ = server_.slots.watchers.take(tenant);
@@ -221,7 +221,7 @@ bool live_socket::take_slot(const std::string& tenant) {
 }
 
 /// Whether the key that was shown is one still: it may have been taken out of the key file. If not,
-/// the client is told.
+/// the client gets an error.
 bool live_socket::still_may() {
     if (ending_) return false;
     if (viewer_.is_admin || !credential_) return true;
@@ -303,7 +303,7 @@ void live_socket::write_next() {
 
 void live_socket::close() {
     const auto code = static_cast<std::uint16_t>(*ending_);
-    is_writing_ = true;  // nothing goes out behind it
+    is_writing_ = true;  // nothing is sent after it
     stream_.async_close(websocket::close_reason(code),
                         [self = shared_from_this()](boost::system::error_code) {});
 }

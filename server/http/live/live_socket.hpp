@@ -1,6 +1,6 @@
 #pragma once
-// GET /ws: the server as a WebSocket tells it (protocol/live). Everything of Beast's WebSockets
-// stands behind this.
+// GET /ws: the server's state over a WebSocket (protocol/live). Hides everything of Beast's
+// WebSockets.
 
 #include <boost/asio/awaitable.hpp>
 

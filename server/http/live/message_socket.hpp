@@ -1,5 +1,5 @@
 #pragma once
-// A WebSocket as what speaks over it sees it: text messages in and out. Beast stays behind it.
+// A WebSocket as what speaks over it sees it: text messages in and out. Hides Beast.
 // Owner: what speaks over it. Thread: the connection's strand; one reads and one writes at a time.
 
 #include <boost/asio/any_io_executor.hpp>
@@ -32,7 +32,7 @@ class message_socket {
         std::size_t bytes_max, std::optional<std::chrono::steady_clock::duration> within = {}) = 0;
     /// Returns: whether it went out in time.
     virtual boost::asio::awaitable<bool> write(std::string message) = 0;
-    /// Closes at once. Whoever reads or writes is told that the client has gone.
+    /// Closes at once. Pending reads and writes end as if the client had gone.
     virtual void leave() = 0;
 };
 

@@ -1,4 +1,4 @@
-// What a client is told about a body that cannot be served, and every limit of a body exceeded by
+// The errors for a body that cannot be served, and every limit of a body exceeded by
 // one.
 
 #include <boost/json.hpp>

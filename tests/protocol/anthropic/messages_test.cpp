@@ -14,7 +14,8 @@
 namespace semantic::protocol::anthropic {
 namespace {
 
-/// A request with `fields` beside the required ones. `fields` begins with a comma or is empty.
+/// A request with `fields` in addition to the required ones. `fields` begins with a comma or is
+/// empty.
 std::string body(const std::string& fields = "",
                  const std::string& messages = R"([{"role":"user","content":"Hi"}])") {
     return R"({"model":"m","max_tokens":5,"messages":)" + messages + fields + "}";

@@ -1,4 +1,4 @@
-// Goal: a conversation is answered by one block that later stands for it, and calls by verdicts.
+// Goal: a conversation is answered by one block that later replaces it, and calls by verdicts.
 
 #include "protocol/anthropic/summaries.hpp"
 

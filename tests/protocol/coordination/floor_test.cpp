@@ -82,7 +82,7 @@ TEST(next_turn, each_topology_gives_the_floor_in_its_way) {
              // a to b, who answers; b to c, who answers; c to a, who answers
              row{whisper, {"participant", "participant", "participant"}, "abbccaa"},
              row{whisper, {"participant", "participant"}, "abbaabb"},
-             // Nobody said how much it wants to: whoever was silent longest.
+             // Nobody said how much it wants to: the one that was silent longest.
              row{interrupt, {"participant", "participant", "participant"}, "abcabca"},
              row{interrupt, {"participant"}, "aaaaaaa"},
          }) {

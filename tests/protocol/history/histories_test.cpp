@@ -1,5 +1,5 @@
 // What another server, another model or this server's own stream has put into a history is taken in
-// every dialect, and told to the model as well as can be.
+// every dialect, and shown to the model as well as can be.
 
 #include <gtest/gtest.h>
 

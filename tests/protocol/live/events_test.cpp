@@ -1,4 +1,4 @@
-// What who watches is told of events, and what is kept from others.
+// What watchers see of events, and what is kept from others.
 
 #include "protocol/live/events.hpp"
 

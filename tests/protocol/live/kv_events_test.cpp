@@ -1,4 +1,4 @@
-// What a router is told of KV blocks: of each block once, in messages of a bounded size.
+// What a router learns of KV blocks: of each block once, in messages of a bounded size.
 
 #include "protocol/live/kv_events.hpp"
 

@@ -1,4 +1,4 @@
-// What a client is told about a body that cannot be served, and every limit of a body exceeded by
+// The errors for a body that cannot be served, and every limit of a body exceeded by
 // one.
 
 #include <boost/json.hpp>
@@ -31,7 +31,7 @@ struct bad_body {
     std::string body;
     errc code;
     std::string param;     // empty: null
-    std::string sentence;  // behind "PARAM: "
+    std::string sentence;  // after "PARAM: "
 };
 
 void expect_refused(const std::vector<bad_body>& table) {

@@ -1,4 +1,5 @@
-// Goal: a response says how far its prompt was remembered beside an earlier one, and what changed.
+// Goal: a response says how much of its prompt was remembered since an earlier one, and what
+// changed.
 
 #include "protocol/responses/cache_diagnostics.hpp"
 

@@ -1,4 +1,4 @@
-// Goal: tools that items bring are told where these stand, and can be called from there on.
+// Goal: tools that items bring are written where these items are, and can be called from there on.
 
 #include <boost/json.hpp>
 

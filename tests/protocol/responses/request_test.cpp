@@ -16,7 +16,8 @@ namespace {
 namespace json = boost::json;
 using kind = engine::output_form::kind;
 
-/// A request with `fields` beside the required ones. `fields` begins with a comma or is empty.
+/// A request with `fields` in addition to the required ones. `fields` begins with a comma or is
+/// empty.
 std::string body(const std::string& fields = "", const std::string& input = R"("Hi")") {
     return R"({"model":"m","input":)" + input + fields + "}";
 }

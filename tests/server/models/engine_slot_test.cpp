@@ -90,7 +90,7 @@ TEST_F(engine_slot_test, asks_for_leases_that_are_out_and_for_no_others) {
     EXPECT_EQ(first, 0);
     EXPECT_EQ(second, 1);
     EXPECT_EQ(slot_.leases(), 0u);
-    engine_lease().when_cut([] {});  // an empty one has nobody to tell
+    engine_lease().when_cut([] {});  // an empty one has nothing to notify
 }
 
 TEST_F(engine_slot_test, keeps_every_state_of_a_change_until_the_next_one_begins) {

@@ -28,7 +28,7 @@ struct four_loads {
     std::map<std::string, scripted_engine*> engines;
     std::map<std::string, std::string> faults;
     std::string order;                  // of loads
-    std::vector<std::size_t> loaded{};  // what the last load was told of
+    std::vector<std::size_t> loaded{};  // what the last load got as loaded
 
     storage::result<std::unique_ptr<engine::engine>> load(std::size_t model,
                                                           const std::vector<std::size_t>& others) {

@@ -159,7 +159,7 @@ TEST(limits_of_key, metrics_are_for_whom_the_operator_says) {
     EXPECT_EQ(statuses(metrics_readers::local), (std::vector<int>{200, 200, 200}));
     EXPECT_EQ(statuses(metrics_readers::admin), (std::vector<int>{403, 200, 403}));
     EXPECT_EQ(statuses(metrics_readers::all), (std::vector<int>{200, 200, 200}));
-    // A client of another machine, as the session tells the middleware.
+    // A client of another machine, as the session reports it to the middleware.
     config settings;
     request far;
     EXPECT_EQ(refuse_reader(settings, far)->status, 403);
