@@ -204,7 +204,7 @@ std::unique_ptr<model_queue> app::make_queue() {
     const config& settings = options_.settings;
     if (!settings.auto_swap) return nullptr;
     queue_options how;
-    how.turn = settings.model_turn;
+    how.slice = settings.model_turn;
     how.wait = settings.model_wait;
     how.idle_max = settings.model_ttl;
     how.waiting_max = static_cast<std::size_t>(settings.max_queued);

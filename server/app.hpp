@@ -122,8 +122,8 @@ class app {
     shared_slots slots_;
     socket_checks sockets_;
     default_seed seed_;
-    body_room bodies_;
-    body_room replies_;
+    body_budget bodies_;
+    body_budget replies_;
     server_probe probe_;
     turns_in_flight turns_;
     waking_streams waking_;

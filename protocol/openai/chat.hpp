@@ -31,8 +31,8 @@ struct chat_request : answer_request {
 /// JSON path.
 result<chat_request> parse_chat(std::string_view body, const chat_limits& limits = {});
 
-/// "fp_" and ten hex digits that stay the same as long as `state` does: everything that changes what
-/// the same seed gives.
+/// "fp_" and ten hex digits that stay the same as long as `state` does: everything that changes
+/// what the same seed gives.
 std::string system_fingerprint(std::string_view state);
 
 }  // namespace semantic::protocol::openai

@@ -133,7 +133,7 @@ struct config {
     bool kv_events = false;                 // /ws/kv-events is there
     std::string object_store_key_file;  // what is there is encrypted with its keys; empty: nothing
     bool auto_swap = false;             // requests have their models loaded
-    std::chrono::seconds model_turn{30};   // see models/model_turns.hpp
+    std::chrono::seconds model_turn{30};   // see models/time_slices.hpp
     std::chrono::seconds model_wait{300};  // of a request for its model
     std::chrono::seconds model_ttl{0};     // without requests; 0: a model stays
     int max_loaded = 1;                    // models at once

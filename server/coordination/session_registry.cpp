@@ -134,8 +134,8 @@ protocol::failure session_registry::is_leaving(const std::string& id) {
     return fail(errc::conflict, "Session " + id + " is being deleted");
 }
 
-session_registry::place session_registry::find(const storage::tenant_id& tenant,
-                                               const std::string& id) {
+session_registry::found_session session_registry::find(const storage::tenant_id& tenant,
+                                                       const std::string& id) {
     const auto owner = tenants_.find(tenant);
     if (owner == tenants_.end()) return {};
     const auto found = owner->second.sessions.find(id);
@@ -165,7 +165,7 @@ void session_registry::count_memory(tenant_state& owner, known_memory& one) noex
     add_bytes(owner, one.bytes, before);
 }
 
-void session_registry::count_changes(const place& at) noexcept {
+void session_registry::count_changes(const found_session& at) noexcept {
     ++at.one->changes;
     at.one->status = nullptr;
     const std::size_t before = at.one->bytes;
@@ -376,7 +376,7 @@ session_registry::keeping_state session_registry::keeping(const storage::tenant_
 protocol::result<session_registry::next_write> session_registry::next_to_write(
     const storage::tenant_id& tenant, const std::string& id, const std::set<std::string>& stored) {
     std::lock_guard lock(mutex_);
-    const place at = find(tenant, id);
+    const found_session at = find(tenant, id);
     if (at.one == nullptr) return no_session(id);
     if (at.one->is_leaving) return is_leaving(id);
     live& one = *at.one;

@@ -139,10 +139,10 @@ class session_registry {
     auto run_locked(const storage::tenant_id& tenant, const std::string& id, Work work) ->
         typename flat_result<std::invoke_result_t<Work&, const locked_session&>>::type {
         std::lock_guard lock(mutex_);
-        const place at = find(tenant, id);
+        const found_session at = find(tenant, id);
         if (at.one == nullptr) return no_session(id);
         if (at.one->is_leaving) return is_leaving(id);
-        const count_anew afterwards{*this, at};
+        const recount afterwards{*this, at};
         return work(locked_session(*this, *at.owner, *at.one));
     }
     /// The same without a change.
@@ -262,22 +262,22 @@ class session_registry {
         std::size_t bytes = 0;
         std::size_t reply_bytes = 0;
     };
-    struct place {
+    struct found_session {
         tenant_state* owner = nullptr;
         live* one = nullptr;
     };
     /// Counts what has changed, whatever way the work ends.
-    struct count_anew {
+    struct recount {
         session_registry& all;
-        place at;
-        ~count_anew() { all.count_changes(at); }
+        found_session at;
+        ~recount() { all.count_changes(at); }
     };
     using key = std::pair<storage::tenant_id, std::string>;
 
-    place find(const storage::tenant_id& tenant, const std::string& id);
+    found_session find(const storage::tenant_id& tenant, const std::string& id);
     const live* find_live(const storage::tenant_id& tenant, const std::string& id) const;
     void end(const key& session_key);
-    void count_changes(const place& at) noexcept;
+    void count_changes(const found_session& at) noexcept;
     void count_memory(tenant_state& owner, known_memory& one) noexcept;
     void add_bytes(tenant_state& owner, std::size_t more, std::size_t less) noexcept;
     void let_go(tenant_state& owner, live& one);

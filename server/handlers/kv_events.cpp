@@ -28,19 +28,19 @@ using storage::kv_event_feed;
 constexpr const char* too_slow =
     R"({"error":{"type":"too_slow","message":"events were lost; connect again for all of it"}})";
 
-class place {
+class follower_slot {
   public:
     /// Returns: null when there are as many as may be.
-    static std::unique_ptr<place> take(kv_followers& followers) {
+    static std::unique_ptr<follower_slot> take(kv_followers& followers) {
         if (!followers.enter()) return nullptr;
-        return std::unique_ptr<place>(new place(followers));
+        return std::unique_ptr<follower_slot>(new follower_slot(followers));
     }
-    ~place() { followers_.leave(); }
-    place(const place&) = delete;
-    place& operator=(const place&) = delete;
+    ~follower_slot() { followers_.leave(); }
+    follower_slot(const follower_slot&) = delete;
+    follower_slot& operator=(const follower_slot&) = delete;
 
   private:
-    explicit place(kv_followers& followers) : followers_(followers) {}
+    explicit follower_slot(kv_followers& followers) : followers_(followers) {}
     kv_followers& followers_;
 };
 
@@ -67,9 +67,9 @@ bool begins_anew(const kv_event_feed::message& event) {
 class kv_follower : public std::enable_shared_from_this<kv_follower> {
   public:
     kv_follower(const services& server, std::shared_ptr<message_socket> socket,
-                std::unique_ptr<place> held)
+                std::unique_ptr<follower_slot> held)
         : server_(server),
-          place_(std::move(held)),
+          slot_(std::move(held)),
           socket_(std::move(socket)),
           arrived_(socket_->executor()) {}
 
@@ -167,7 +167,7 @@ class kv_follower : public std::enable_shared_from_this<kv_follower> {
     bool is_over() const { return is_gone_ || has_lost_; }
 
     const services& server_;
-    const std::unique_ptr<place> place_;
+    const std::unique_ptr<follower_slot> slot_;
     const std::shared_ptr<message_socket> socket_;
     net::steady_timer arrived_;
     protocol::live::kv_event_stream stream_;
@@ -201,7 +201,7 @@ net::awaitable<std::optional<response>> get_kv_events(const services& server,
                                                       const request& incoming,
                                                       client_link& client) {
     if (auto refused = refuse(server, incoming)) co_return refused;
-    auto held = place::take(server.kv);
+    auto held = follower_slot::take(server.kv);
     if (!held)
         co_return error_response(
             incoming, fail(errc::overloaded, "as many follow this server's KV events as may"));

@@ -155,8 +155,8 @@ std::optional<response> refuse_early(const services& server, const request& inco
     return std::nullopt;
 }
 
-std::optional<response> take_place(const services& server, request& incoming,
-                                   const route_match& match) {
+std::optional<response> take_key_slot(const services& server, request& incoming,
+                                      const route_match& match) {
     if (!match.found->is_metered) return std::nullopt;
     const auto account = server.accounts.account_of(incoming.credential.value());
     const auto reached = account->begin(std::chrono::steady_clock::now());
@@ -164,14 +164,14 @@ std::optional<response> take_place(const services& server, request& incoming,
         incoming.dialect, account->left(std::chrono::steady_clock::now()),
         std::chrono::system_clock::now());
     if (reached) return error_response(incoming, protocol::refusal(*reached));
-    auto place = std::make_shared<key_place>(account);
+    auto slot = std::make_shared<key_slot>(account);
     const auto all =
         static_cast<std::size_t>(server.settings.max_batch + server.settings.max_queued);
     if (account->running() > shared_slots::share(all, needs_key(server.settings)))
         return error_response(incoming, fail(errc::overloaded,
                                              "this key has as many requests running and waiting "
                                              "as one key may"));
-    incoming.place = std::move(place);
+    incoming.slot = std::move(slot);
     return std::nullopt;
 }
 

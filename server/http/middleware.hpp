@@ -32,10 +32,10 @@ bool may_wait(const services& server, const route_match& match);
 std::optional<response> take_engine(const services& server, request& incoming,
                                     std::optional<std::size_t> model = {});
 
-/// Takes a place among those that the key's tenant may have at once, and one of its requests, where
+/// Takes a slot among those that the key's tenant may have at once, and one of its requests, where
 /// the route makes the model work. Returns: 429 in the request's dialect when it has no more.
-std::optional<response> take_place(const services& server, request& incoming,
-                                   const route_match& match);
+std::optional<response> take_key_slot(const services& server, request& incoming,
+                                      const route_match& match);
 
 /// Returns: the credential of the tenant whose key was sent (`x-api-key: KEY` or `authorization:
 /// Bearer KEY`), empty when no keys are configured, nothing when the key is none of those. Takes

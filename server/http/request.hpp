@@ -16,7 +16,7 @@
 
 namespace semantic::server {
 
-class key_place;
+class key_slot;
 class spool_file;
 
 struct request {
@@ -36,7 +36,7 @@ struct request {
     std::optional<std::string> credential;
     /// Whether its client has left, as other threads may ask; null: nobody knows.
     std::shared_ptr<const std::atomic<bool>> gone{};
-    std::shared_ptr<key_place> place;  // where the route is metered, until its last bytes go out
+    std::shared_ptr<key_slot> slot;  // where the route is metered, until its last bytes go out
     std::vector<std::pair<std::string, std::string>> limit_fields;  // what is left to its key
     bool is_local = false;  // the client is on this machine, or a proxy there
     std::string trace_id;   // of a W3C traceparent; or empty

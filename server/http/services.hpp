@@ -10,7 +10,7 @@
 
 #include "server/config/config.hpp"
 #include "server/engines/engine_slots.hpp"
-#include "server/http/body_room.hpp"
+#include "server/http/body_budget.hpp"
 #include "server/http/limits.hpp"
 #include "server/http/router.hpp"
 #include "server/models/known_models.hpp"
@@ -60,8 +60,8 @@ struct services {
     waking_streams& waking;              // answers that the engine's last step gave something to
     const std::string& spool_directory;  // where an upload lies until it is checked
     default_seed& seed;
-    body_room& bodies;
-    body_room& replies;  // long ones of what is kept, which a client may read slowly
+    body_budget& bodies;
+    body_budget& replies;  // long ones of what is kept, which a client may read slowly
     session_registry& sessions;
     run_registry& runs;
     response_registry& responses;

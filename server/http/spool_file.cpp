@@ -20,14 +20,14 @@ storage::failure fault(const char* operation, int error) {
 }  // namespace
 
 storage::result<std::shared_ptr<spool_file>> spool_file::make(
-    const std::string& directory, upload_place place, std::unique_ptr<engine::disk_room> room) {
+    const std::string& directory, upload_slot slot, std::unique_ptr<engine::disk_room> room) {
     const std::filesystem::path folder = directory.empty() ? std::filesystem::temp_directory_path()
                                                            : std::filesystem::path(directory);
     std::string name = (folder / "upload-XXXXXX").string();
     const int descriptor = ::mkstemp(name.data());
     if (descriptor < 0) return fault("could not make a file for the upload", errno);
     ::unlink(name.c_str());
-    return std::make_shared<spool_file>(descriptor, std::move(place), std::move(room));
+    return std::make_shared<spool_file>(descriptor, std::move(slot), std::move(room));
 }
 
 spool_file::~spool_file() { ::close(descriptor_); }

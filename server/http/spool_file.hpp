@@ -19,18 +19,18 @@
 
 namespace semantic::server {
 
-/// One of the places for uploads, given back when it ends. Movable. Thread: any.
-class upload_place {
+/// One of the slots for uploads, given back when it ends. Movable. Thread: any.
+class upload_slot {
   public:
     /// `count`: of those that are taken; outlives this.
-    upload_place(std::atomic<std::int64_t>& count, std::unique_ptr<tenant_slots::slot> slot)
+    upload_slot(std::atomic<std::int64_t>& count, std::unique_ptr<tenant_slots::slot> slot)
         : count_(&count), slot_(std::move(slot)) {
         count_->fetch_add(1);
     }
-    upload_place(upload_place&& other) noexcept
+    upload_slot(upload_slot&& other) noexcept
         : count_(std::exchange(other.count_, nullptr)), slot_(std::move(other.slot_)) {}
-    upload_place& operator=(upload_place&&) = delete;
-    ~upload_place() {
+    upload_slot& operator=(upload_slot&&) = delete;
+    ~upload_slot() {
         if (count_ != nullptr) count_->fetch_sub(1);
     }
 
@@ -44,9 +44,9 @@ class spool_file {
     /// `directory`: empty means the system's for temporary files. `room` grows with the file; may
     /// be null. Errors: io, out_of_space.
     static storage::result<std::shared_ptr<spool_file>> make(
-        const std::string& directory, upload_place place, std::unique_ptr<engine::disk_room> room);
-    spool_file(int descriptor, upload_place place, std::unique_ptr<engine::disk_room> room)
-        : place_(std::move(place)), room_(std::move(room)), descriptor_(descriptor) {}
+        const std::string& directory, upload_slot slot, std::unique_ptr<engine::disk_room> room);
+    spool_file(int descriptor, upload_slot slot, std::unique_ptr<engine::disk_room> room)
+        : slot_(std::move(slot)), room_(std::move(room)), descriptor_(descriptor) {}
     ~spool_file();
     spool_file(const spool_file&) = delete;
     spool_file& operator=(const spool_file&) = delete;
@@ -58,7 +58,7 @@ class spool_file {
     std::uint64_t size() const noexcept { return size_; }
 
   private:
-    const upload_place place_;
+    const upload_slot slot_;
     std::unique_ptr<engine::disk_room> room_;
     int descriptor_;
     std::uint64_t size_ = 0;

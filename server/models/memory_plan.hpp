@@ -55,9 +55,9 @@ struct planned_model {
     std::string path;
     config settings;
 };
-/// All of it together, `others` being the models that are loaded with it. Where several models may be,
-/// a pool that is not asked for leaves half of what there is to the models that come. `pool`: of
-/// the pool that these models have already; 0: of the model's settings. Errors: also those of
+/// All of it together, `others` being the models that are loaded with it. Where several models may
+/// be, a pool that is not asked for leaves half of what there is to the models that come. `pool`:
+/// of the pool that these models have already; 0: of the model's settings. Errors: also those of
 /// plan_memory(), with the settings under which the model would fit, if there are any.
 storage::result<memory_plan> plan_for(const planned_model& model,
                                       const std::vector<planned_model>& others = {},

@@ -71,7 +71,7 @@ protocol::failure model_queue::too_long(const waiter& one) const {
     protocol::failure late =
         fail(errc::overloaded, name + " was not loaded within " + std::to_string(waited.count()) +
                                    " s, since others are asked for");
-    late.retry_after = std::chrono::duration_cast<std::chrono::seconds>(options_.turn);
+    late.retry_after = std::chrono::duration_cast<std::chrono::seconds>(options_.slice);
     return late;
 }
 
@@ -199,10 +199,11 @@ std::optional<std::size_t> model_queue::slot_for(const std::vector<slot_state>& 
 }
 
 /// `waiting`: for models that are to take its place.
-turn_decision model_queue::look_at_ready(std::size_t slot, const slot_state& now, bool was_changing,
-                                         std::span<const waiting_model> waiting) {
-    const turn_rules rules{options_.turn, linger_, options_.idle_max};
-    turn_decision decision = decide_turn(
+slice_decision model_queue::look_at_ready(std::size_t slot, const slot_state& now,
+                                          bool was_changing,
+                                          std::span<const waiting_model> waiting) {
+    const slice_rules rules{options_.slice, linger_, options_.idle_max};
+    slice_decision decision = decide_slice(
         {clock::now(), watches_[slot].ready_since, slots_.at(slot).idle_since(), waiting}, rules);
     // Who waits when a model comes gets it, whatever else has waited meanwhile.
     if (!decision.may_begin && !was_changing) return decision;
@@ -233,7 +234,7 @@ std::optional<model_queue::change_wish> model_queue::look() {
         }
         const auto some =
             given == i ? std::span<const waiting_model>(waiting) : std::span<const waiting_model>();
-        const turn_decision decided = look_at_ready(i, now[i], was_changing[i], some);
+        const slice_decision decided = look_at_ready(i, now[i], was_changing[i], some);
         if (!wish && (decided.next || decided.unloads)) wish = {i, decided};
     }
     return wish;
@@ -249,7 +250,7 @@ void model_queue::change(std::unique_lock<std::mutex>& lock, const change_wish& 
     lock.unlock();
     const std::string fault = next ? options_.fault_of(*next, wanted.slot) : std::string();
     const bool has_begun =
-        fault.empty() && switcher_.ask(wanted.slot, next, options_.turn).has_value();
+        fault.empty() && switcher_.ask(wanted.slot, next, options_.slice).has_value();
     lock.lock();
     if (!fault.empty() && gives_way_to_others(wanted.slot) && !is_crowded_) {
         is_crowded_ = true;

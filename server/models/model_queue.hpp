@@ -1,8 +1,8 @@
 #pragma once
-// Where requests wait for their model while another one is loaded, and who has models changed for
-// them: whose turn it is, model_turns says, and in whose place, slot_choice. Without it a request
-// has a model that is loaded, or none.
-// Owner: app. Thread: any; a thread of its own looks at the line while somebody is in it.
+// Where requests wait for their model while another one is loaded. Changes the models for them:
+// time_slices chooses the model, slot_choice the slot. Without it a request has a model that is
+// loaded, or none.
+// Owner: app. Thread: any; a thread of its own looks at the queue while a request is in it.
 
 #include <boost/asio/awaitable.hpp>
 #include <boost/asio/steady_timer.hpp>
@@ -24,14 +24,14 @@
 #include "protocol/wire/errc.hpp"
 #include "server/engines/engine_slots.hpp"
 #include "server/models/model_switches.hpp"
-#include "server/models/model_turns.hpp"
 #include "server/models/slot_choice.hpp"
+#include "server/models/time_slices.hpp"
 #include "server/runtime/metrics.hpp"
 
 namespace semantic::server {
 
 struct queue_options {
-    std::chrono::milliseconds turn{30'000};
+    std::chrono::milliseconds slice{30'000};
     std::chrono::milliseconds wait{300'000};  // of a request at most
     std::chrono::milliseconds idle_max{0};    // 0: a model is never unloaded for want of requests
     std::size_t waiting_max = 256;
@@ -81,14 +81,14 @@ class model_queue {
     };
     struct change_wish {
         std::size_t slot;
-        turn_decision decision;
+        slice_decision decision;
     };
 
     void work();
     /// One look: serves whom it can, and says what is to be changed.
     std::optional<change_wish> look();
-    turn_decision look_at_ready(std::size_t slot, const slot_state& now, bool was_changing,
-                                std::span<const waiting_model> waiting);
+    slice_decision look_at_ready(std::size_t slot, const slot_state& now, bool was_changing,
+                                 std::span<const waiting_model> waiting);
     void notice(watch& watched, const slot_state& now);
     void notice_settled(watch& watched, const slot_state& now);
     std::optional<std::size_t> slot_for(const std::vector<slot_state>& now) const;

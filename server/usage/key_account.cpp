@@ -11,7 +11,7 @@ using protocol::limit_kind;
 using protocol::limit_reached;
 
 // How long others take is not known.
-constexpr std::chrono::seconds wait_for_a_place{1};
+constexpr std::chrono::seconds wait_for_a_slot{1};
 
 std::optional<token_bucket> bucket_of(std::uint64_t per_minute, key_account::time_point now) {
     if (per_minute == 0) return std::nullopt;
@@ -40,7 +40,7 @@ std::optional<limit_reached> key_account::begin(time_point now) {
         return limit_reached{kind, limit, std::chrono::ceil<std::chrono::seconds>(wait)};
     };
     if (limits_.concurrent_requests != 0 && used_.running >= limits_.concurrent_requests)
-        return refuse(limit_kind::concurrent, limits_.concurrent_requests, wait_for_a_place);
+        return refuse(limit_kind::concurrent, limits_.concurrent_requests, wait_for_a_slot);
     if (tokens_ && tokens_->left(now) < 1)
         return refuse(limit_kind::tokens, limits_.tokens_per_minute, tokens_->until(1, now));
     if (requests_ && requests_->left(now) < 1)

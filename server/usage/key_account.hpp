@@ -33,7 +33,7 @@ class key_account {
 
     const std::string& name() const noexcept { return name_; }
 
-    /// Takes a request and a place, or says which limit is reached and when there may be room.
+    /// Takes a request and a slot, or says which limit is reached and when to come back.
     std::optional<protocol::limit_reached> begin(time_point now);
     void end();
     /// Requests that have begun and not ended.
@@ -58,14 +58,14 @@ class key_account {
     protocol::key_usage used_;  // all but its name and limits
 };
 
-/// A request's place among those that its key may have at once. Thread: any.
-class key_place {
+/// A request's slot among those that its key may have at once. Thread: any.
+class key_slot {
   public:
     /// Requires: begin() of `account` has let it in.
-    explicit key_place(std::shared_ptr<key_account> account) : account_(std::move(account)) {}
-    ~key_place() { release(); }
-    key_place(const key_place&) = delete;
-    key_place& operator=(const key_place&) = delete;
+    explicit key_slot(std::shared_ptr<key_account> account) : account_(std::move(account)) {}
+    ~key_slot() { release(); }
+    key_slot(const key_slot&) = delete;
+    key_slot& operator=(const key_slot&) = delete;
     /// Before the last bytes go out: who has them may ask again at once.
     void release() {
         if (!released_.exchange(true)) account_->end();

@@ -396,7 +396,7 @@ class streamed_answer {
     std::string handle(const engine::finished& event) {
         log_.add(event);
         answer_.generation.ended();
-        if (answer_.incoming.place) answer_.incoming.place->release();
+        if (answer_.incoming.slot) answer_.incoming.slot->release();
         std::string bytes;  // what was held back comes before the end
         if (answer_.choices == 1) bytes = rest_of(0, event.why);
         return bytes += stream_.on_finished(event);
@@ -557,7 +557,7 @@ storage::tenant_id tenant_of(const request& incoming) {
 }
 
 std::shared_ptr<key_account> account_of(const request& incoming) {
-    return incoming.place ? incoming.place->account() : nullptr;
+    return incoming.slot ? incoming.slot->account() : nullptr;
 }
 
 protocol::result<std::optional<storage::agent_id>> agent_of_headers(const request& incoming) {

@@ -142,7 +142,7 @@ net::awaitable<protocol::result<responses::response_request>> parse_asked(const 
 
 net::awaitable<protocol::result<std::shared_ptr<const void>>> take_reply_share(
     const services& server, std::size_t bytes) {
-    auto share = std::make_shared<body_room::share>(server.replies);
+    auto share = std::make_shared<body_budget::share>(server.replies);
     // One that takes nothing is closed after the time of a write: who waits is still there then.
     const auto patience = 2 * server.limits.write;
     // The body, and the bytes that are sent.

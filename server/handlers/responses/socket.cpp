@@ -163,9 +163,9 @@ class response_socket final : public client_link,
     const std::unique_ptr<open_sockets::slot> slot_;
     request handshake_;
     const std::shared_ptr<message_socket> socket_;
-    body_room::share body_share_;  // of the one message that is not small
-    net::steady_timer arrived_;    // a message
-    net::steady_timer answered_;   // all that had arrived
+    body_budget::share body_share_;  // of the one message that is not small
+    net::steady_timer arrived_;      // a message
+    net::steady_timer answered_;     // all that had arrived
     socket_checks::subscription checked_;
     std::deque<std::string> messages_;
     std::size_t message_bytes_ = 0;
@@ -345,7 +345,7 @@ net::awaitable<void> response_socket::answer(request& one) {
         refused = error_response(
             one, protocol::fail(errc::bad_value, R"(type: must be "response.create")", "type"));
     one.engine = {};
-    if (one.place) one.place->release();
+    if (one.slot) one.slot->release();
     if (refused) co_await send(error_message(*refused));
     end_request(server_, one, match,
                 is_gone_  ? 499
@@ -355,7 +355,7 @@ net::awaitable<void> response_socket::answer(request& one) {
 }
 
 net::awaitable<reply> response_socket::create(request& one, const route_match& match) {
-    if (auto refused = take_place(server_, one, match)) co_return refused;
+    if (auto refused = take_key_slot(server_, one, match)) co_return refused;
     if (auto refused = co_await take_model(one)) co_return refused;
     if (is_gone_) co_return std::nullopt;
     co_return co_await ask(one);

@@ -37,8 +37,8 @@ listener::listener(net::io_context& context, const services& server, task_group&
       strand_(net::make_strand(context)),
       acceptor_(strand_),
       room_(strand_),
-      places_(server.settings.max_connections,
-              shared_slots::share(server.settings.max_connections, needs_key(server.settings))) {}
+      slots_(server.settings.max_connections,
+             shared_slots::share(server.settings.max_connections, needs_key(server.settings))) {}
 
 void listener::open(const std::string& host, std::uint16_t port) {
     tcp::endpoint endpoint(find_address(context_, host, port), port);
@@ -56,13 +56,13 @@ void listener::open(const std::string& host, std::uint16_t port) {
 std::uint16_t listener::port() const { return acceptor_.local_endpoint().port(); }
 
 net::awaitable<void> listener::wait_for_room() {
-    while (acceptor_.is_open() && !places_.has_room()) {
-        if (places_.has_silent()) {
+    while (acceptor_.is_open() && !slots_.has_room()) {
+        if (slots_.has_silent()) {
             // Nobody has to leave before there is a client who could come instead.
             [[maybe_unused]] auto [error] =
                 co_await acceptor_.async_wait(tcp::acceptor::wait_read, use_tuple);
-            if (!acceptor_.is_open() || places_.has_room()) continue;
-            places_.evict_oldest_silent();
+            if (!acceptor_.is_open() || slots_.has_room()) continue;
+            slots_.evict_oldest_silent();
         }
         room_.expires_at(std::chrono::steady_clock::time_point::max());
         [[maybe_unused]] auto [error] = co_await room_.async_wait(use_tuple);
@@ -86,10 +86,10 @@ net::awaitable<void> listener::run() {
         boost::system::error_code not_set;  // only latency is lost if it fails
         socket.set_option(tcp::no_delay(true), not_set);
         net::any_io_executor executor = socket.get_executor();
-        auto place = std::make_unique<places::place>(places_);
+        auto slot = std::make_unique<connection_slots::holder>(slots_);
         sessions_.spawn(
             executor,
-            run_session(tcp::socket(std::move(socket)), &server_, &sessions_, std::move(place)),
+            run_session(tcp::socket(std::move(socket)), &server_, &sessions_, std::move(slot)),
             "a connection", [this] { net::post(strand_, [this] { room_.cancel(); }); });
     }
 }

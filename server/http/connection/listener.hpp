@@ -12,7 +12,7 @@
 #include <cstdint>
 #include <string>
 
-#include "server/http/connection/places.hpp"
+#include "server/http/connection/connection_slots.hpp"
 #include "server/http/services.hpp"
 #include "server/runtime/task_group.hpp"
 
@@ -29,7 +29,7 @@ class listener {
     /// The port that open() got.
     std::uint16_t port() const;
 
-    /// Accepts until stop(). While every place is taken by a connection that has asked, clients
+    /// Accepts until stop(). While every slot is taken by a connection that has asked, clients
     /// wait in the kernel's queue.
     boost::asio::awaitable<void> run();
     /// From any thread. No connection is accepted afterwards; the port is free again.
@@ -46,7 +46,7 @@ class listener {
     strand strand_;
     boost::asio::ip::tcp::acceptor acceptor_;
     boost::asio::steady_timer room_;
-    places places_;
+    connection_slots slots_;
 };
 
 }  // namespace semantic::server

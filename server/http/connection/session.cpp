@@ -12,7 +12,7 @@
 
 #include "protocol/agents/agents.hpp"
 #include "protocol/wire/named_model.hpp"
-#include "server/http/body_room.hpp"
+#include "server/http/body_budget.hpp"
 #include "server/http/connection/body_decoder.hpp"
 #include "server/http/connection/connection.hpp"
 #include "server/http/connection/header_rules.hpp"
@@ -45,7 +45,7 @@ constexpr std::size_t body_piece_bytes = 64 * 1024;
 constexpr std::size_t unpacked_piece_bytes = 256 * 1024;
 
 const boost::system::error_code no_error;
-// How long a client is asked to wait where all places for uploads, or for its connections, are
+// How long a client is asked to wait where all slots for uploads, or for its connections, are
 // taken.
 constexpr std::chrono::seconds upload_wait{5};
 constexpr std::chrono::seconds connection_wait{1};
@@ -152,10 +152,11 @@ std::optional<response> refuse_name(const request& incoming, const route_match& 
 /// One request's way through the connection.
 class exchange {
   public:
-    exchange(std::shared_ptr<connection> link, const services& server, places::place& place)
+    exchange(std::shared_ptr<connection> link, const services& server,
+             connection_slots::holder& slot)
         : link_(std::move(link)),
           server_(server),
-          place_(place),
+          slot_(slot),
           started_(clock::now()),
           room_(server.bodies) {
         parser_.header_limit(static_cast<std::uint32_t>(server.limits.header_bytes_max));
@@ -189,14 +190,14 @@ class exchange {
 
     std::shared_ptr<connection> link_;
     const services& server_;
-    places::place& place_;
+    connection_slots::holder& slot_;
     clock::time_point started_;
     request_parser parser_;
-    body_room::share room_;  // of incoming_.body
+    body_budget::share room_;  // of incoming_.body
     request incoming_;
     route_match match_;
     std::size_t body_bytes_ = 0;
-    std::optional<upload_place> upload_;  // of a file whose body is not read yet
+    std::optional<upload_slot> upload_;  // of a file whose body is not read yet
 };
 
 net::awaitable<bool> exchange::send(response reply) {
@@ -271,7 +272,7 @@ std::optional<response> exchange::refuse_connection() {
     const auto admin_key = incoming_.field("x-admin-key");
     const bool is_admin = admin_key && is_admin_key(server_.settings, *admin_key);
     if (!incoming_.credential && !is_admin) return std::nullopt;
-    if (place_.has_asked(is_admin ? "admin" : *incoming_.credential)) return std::nullopt;
+    if (slot_.has_asked(is_admin ? "admin" : *incoming_.credential)) return std::nullopt;
     link_->end_keep_alive();
     protocol::failure full =
         fail(errc::overloaded, "this key has as many connections open as one key may");
@@ -279,7 +280,7 @@ std::optional<response> exchange::refuse_connection() {
     return error_response(incoming_, full);
 }
 
-/// Takes a place for a file before it is sent.
+/// Takes a slot for a file before it is sent.
 std::optional<response> exchange::refuse_upload() {
     if (match_.found->body != body_class::file) return std::nullopt;
     if (auto slot = server_.slots.uploads.take(incoming_.credential.value_or(""))) {
@@ -402,7 +403,7 @@ net::awaitable<bool> exchange::run() {
         refusal = refuse_body(incoming_, parser_, match_, body_bytes_max(server_, match_));
     if (!refusal) refusal = refuse_name(incoming_, match_);
     if (!refusal) refusal = refuse_upload();
-    if (!refusal) refusal = take_place(server_, incoming_, match_);
+    if (!refusal) refusal = take_key_slot(server_, incoming_, match_);
     if (refusal) {
         // The body that follows is not read; of one in an unknown coding nobody knows the end.
         if (has_body(parser_) || incoming_.field("transfer-encoding")) link_->end_keep_alive();
@@ -500,7 +501,7 @@ net::awaitable<void> exchange::answer() {
     if (waits) co_await link_->stop_watching();
     incoming_.file.reset();  // its room on the disk is the engine's
     incoming_.engine = {};
-    if (incoming_.place) incoming_.place->release();
+    if (incoming_.slot) incoming_.slot->release();
     if (reply) {
         co_await send(std::move(*reply));
         co_return;
@@ -529,9 +530,10 @@ class open_connection {
 }  // namespace
 
 net::awaitable<void> run_session(net::ip::tcp::socket socket, const services* server,
-                                 task_group* tasks, std::unique_ptr<places::place> place) {
+                                 task_group* tasks,
+                                 std::unique_ptr<connection_slots::holder> slot) {
     open_connection counted(server->probe);
-    const auto held = std::move(place);
+    const auto held = std::move(slot);
     auto link = std::make_shared<connection>(std::move(socket), server->limits, *tasks);
     held->on_eviction([weak = std::weak_ptr<connection>(link)] {
         if (auto silent = weak.lock()) silent->leave();

@@ -9,17 +9,17 @@
 
 #include <memory>
 
-#include "server/http/connection/places.hpp"
+#include "server/http/connection/connection_slots.hpp"
 #include "server/http/services.hpp"
 #include "server/runtime/task_group.hpp"
 
 namespace semantic::server {
 
 /// Reads requests one after the other, answers each, until the client leaves, breaks HTTP, idles
-/// too long, has to make room before it has asked, or the server stops. `server` and `tasks` outlive
-/// the coroutine.
+/// too long, has to make room before it has asked, or the server stops. `server` and `tasks`
+/// outlive the coroutine.
 boost::asio::awaitable<void> run_session(boost::asio::ip::tcp::socket socket,
                                          const services* server, task_group* tasks,
-                                         std::unique_ptr<places::place> place);
+                                         std::unique_ptr<connection_slots::holder> slot);
 
 }  // namespace semantic::server

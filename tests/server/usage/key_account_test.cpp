@@ -63,7 +63,7 @@ TEST(key_account, a_place_is_free_when_its_request_is_and_only_once) {
     ASSERT_FALSE(account->begin(start));
     EXPECT_TRUE(account->begin(start));
     {
-        key_place first(account), second(account);
+        key_slot first(account), second(account);
         first.release();
         first.release();
         EXPECT_EQ(account->report(start).running, 1u);

@@ -1,11 +1,11 @@
-#include "server/models/model_turns.hpp"
+#include "server/models/time_slices.hpp"
 
 #include <algorithm>
 
 namespace semantic::server {
 
-turn_decision decide_turn(const turn_state& state, const turn_rules& rules) {
-    turn_decision decision;
+slice_decision decide_slice(const slice_state& state, const slice_rules& rules) {
+    slice_decision decision;
     const auto idle_for = [&](std::chrono::milliseconds time) {
         if (!state.idle_since) return false;
         return state.now - std::max(*state.idle_since, state.ready_since) >= time;
@@ -17,9 +17,9 @@ turn_decision decide_turn(const turn_state& state, const turn_rules& rules) {
     const auto oldest = std::min_element(
         state.waiting.begin(), state.waiting.end(),
         [](const waiting_model& a, const waiting_model& b) { return a.since < b.since; });
-    const bool is_over = state.now - std::max(state.ready_since, oldest->since) >= rules.turn;
+    const bool is_over = state.now - std::max(state.ready_since, oldest->since) >= rules.slice;
     decision.may_begin = !is_over;
-    if (is_over || idle_for(std::min(rules.linger, rules.turn))) decision.next = oldest->model;
+    if (is_over || idle_for(std::min(rules.linger, rules.slice))) decision.next = oldest->model;
     return decision;
 }
 

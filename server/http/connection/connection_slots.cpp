@@ -1,4 +1,4 @@
-#include "server/http/connection/places.hpp"
+#include "server/http/connection/connection_slots.hpp"
 
 #include <utility>
 
@@ -7,31 +7,31 @@ namespace semantic::server {
 namespace {
 
 constexpr std::size_t reserved_share =
-    10;  // one place of so many is for connections that have asked
+    10;  // one slot of so many is for connections that have asked
 
 }  // namespace
 
-places::places(std::size_t connections_max, std::size_t tenant_max)
+connection_slots::connection_slots(std::size_t connections_max, std::size_t tenant_max)
     : open_max_(connections_max),
       tenant_max_(tenant_max),
       silent_max_(connections_max - connections_max / reserved_share) {}
 
-bool places::has_room() const {
+bool connection_slots::has_room() const {
     std::lock_guard lock(mutex_);
     return silent_.size() + kept_.size() < open_max_ && silent_.size() < silent_max_;
 }
 
-bool places::has_silent() const {
+bool connection_slots::has_silent() const {
     std::lock_guard lock(mutex_);
     return !silent_.empty();
 }
 
-void places::keep(slots::iterator one) {
+void connection_slots::keep(slots::iterator one) {
     if (!std::exchange(one->is_silent, false)) return;
     kept_.splice(kept_.end(), silent_, one);
 }
 
-void places::give_to(const std::optional<std::string>& tenant, slot& one) {
+void connection_slots::give_to(const std::optional<std::string>& tenant, slot& one) {
     if (one.tenant) {
         const auto found = by_tenant_.find(*one.tenant);
         if (--found->second == 0) by_tenant_.erase(found);
@@ -40,7 +40,7 @@ void places::give_to(const std::optional<std::string>& tenant, slot& one) {
     if (tenant) ++by_tenant_[*tenant];
 }
 
-void places::evict_oldest_silent() {
+void connection_slots::evict_oldest_silent() {
     std::function<void()> evict;
     {
         std::lock_guard lock(mutex_);
@@ -53,18 +53,18 @@ void places::evict_oldest_silent() {
     if (evict) evict();
 }
 
-places::place::place(places& owner) : all_(owner) {
+connection_slots::holder::holder(connection_slots& owner) : all_(owner) {
     std::lock_guard lock(all_.mutex_);
     self_ = all_.silent_.emplace(all_.silent_.end());
 }
 
-places::place::~place() {
+connection_slots::holder::~holder() {
     std::lock_guard lock(all_.mutex_);
     all_.give_to(std::nullopt, *self_);
     (self_->is_silent ? all_.silent_ : all_.kept_).erase(self_);
 }
 
-void places::place::on_eviction(std::function<void()> evict) {
+void connection_slots::holder::on_eviction(std::function<void()> evict) {
     {
         std::lock_guard lock(all_.mutex_);
         if (!self_->is_evicted) {
@@ -75,7 +75,7 @@ void places::place::on_eviction(std::function<void()> evict) {
     evict();
 }
 
-bool places::place::has_asked(const std::string& tenant) {
+bool connection_slots::holder::has_asked(const std::string& tenant) {
     std::lock_guard lock(all_.mutex_);
     if (self_->tenant != tenant) {
         const auto found = all_.by_tenant_.find(tenant);

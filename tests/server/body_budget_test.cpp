@@ -1,6 +1,6 @@
 // What half-read bodies may take together.
 
-#include "server/http/body_room.hpp"
+#include "server/http/body_budget.hpp"
 
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/io_context.hpp>
@@ -24,7 +24,7 @@ using clock = std::chrono::steady_clock;
 
 enum class state { waits, has_it, too_late };
 
-net::awaitable<void> grow(body_room::share* one, std::size_t bytes, clock::time_point until,
+net::awaitable<void> grow(body_budget::share* one, std::size_t bytes, clock::time_point until,
                           state* now) {
     const bool got = co_await one->grow_to(bytes, until);
     *now = got ? state::has_it : state::too_late;
@@ -33,7 +33,7 @@ net::awaitable<void> grow(body_room::share* one, std::size_t bytes, clock::time_
 class rooms : public ::testing::Test {
   protected:
     /// Returns: the state once nothing more happens by itself.
-    state* ask(body_room::share& one, std::size_t bytes, clock::duration patience = 1h) {
+    state* ask(body_budget::share& one, std::size_t bytes, clock::duration patience = 1h) {
         states_.push_back(std::make_unique<state>(state::waits));
         state* now = states_.back().get();
         net::co_spawn(context_, grow(&one, bytes, clock::now() + patience, now),
@@ -47,11 +47,11 @@ class rooms : public ::testing::Test {
     }
     net::io_context context_;
     std::vector<std::unique_ptr<state>> states_;
-    body_room room_{100, 10};
+    body_budget room_{100, 10};
 };
 
 TEST_F(rooms, bytes_at_the_bound_are_given_and_one_more_waits_until_another_is_gone) {
-    body_room::share a(room_), b(room_), c(room_);
+    body_budget::share a(room_), b(room_), c(room_);
     EXPECT_EQ(*ask(a, 60), state::has_it);
     EXPECT_EQ(*ask(b, 40), state::has_it);
     state* more = ask(b, 41);
@@ -64,7 +64,7 @@ TEST_F(rooms, bytes_at_the_bound_are_given_and_one_more_waits_until_another_is_g
 }
 
 TEST_F(rooms, the_body_that_came_first_never_waits) {
-    body_room::share a(room_), b(room_), c(room_);
+    body_budget::share a(room_), b(room_), c(room_);
     EXPECT_EQ(*ask(a, 50), state::has_it);
     EXPECT_EQ(*ask(b, 50), state::has_it);
     state* second = ask(b, 80);
@@ -78,16 +78,16 @@ TEST_F(rooms, the_body_that_came_first_never_waits) {
 }
 
 TEST_F(rooms, who_waits_too_long_gets_nothing_and_takes_nothing) {
-    body_room::share a(room_), b(room_);
+    body_budget::share a(room_), b(room_);
     EXPECT_EQ(*ask(a, 100), state::has_it);
     EXPECT_EQ(*ask(b, 20, 0s), state::too_late);
     a.free();
-    body_room::share c(room_);
+    body_budget::share c(room_);
     EXPECT_EQ(*ask(c, 100), state::has_it);
 }
 
 TEST_F(rooms, a_body_that_waits_stands_in_nobodys_way_and_half_of_the_room_may_wait) {
-    body_room::share a(room_), b(room_), c(room_), d(room_);
+    body_budget::share a(room_), b(room_), c(room_), d(room_);
     EXPECT_EQ(*ask(a, 50), state::has_it);
     EXPECT_TRUE(a.set_aside());
     EXPECT_FALSE(a.is_counted());
@@ -106,9 +106,9 @@ TEST_F(rooms, a_body_that_waits_stands_in_nobodys_way_and_half_of_the_room_may_w
 }
 
 TEST_F(rooms, one_tenants_bodies_never_have_all_and_its_first_never_waits_for_its_own_share) {
-    body_room shared(100, 10, 75);
-    body_room::share a(shared), b(shared), c(shared), other(shared);
-    for (body_room::share* each : {&a, &b, &c}) each->set_tenant("a");
+    body_budget shared(100, 10, 75);
+    body_budget::share a(shared), b(shared), c(shared), other(shared);
+    for (body_budget::share* each : {&a, &b, &c}) each->set_tenant("a");
     other.set_tenant("b");
     EXPECT_EQ(*ask(a, 40), state::has_it);
     EXPECT_EQ(*ask(b, 25), state::has_it);
@@ -122,7 +122,7 @@ TEST_F(rooms, one_tenants_bodies_never_have_all_and_its_first_never_waits_for_it
     c.free();
     EXPECT_EQ(*ask(a, 65), state::has_it) << "behind another's, in its whole share";
     other.free();
-    body_room::share first(shared), second(shared);
+    body_budget::share first(shared), second(shared);
     a.free();
     first.set_tenant("b");
     second.set_tenant("a");
@@ -131,24 +131,24 @@ TEST_F(rooms, one_tenants_bodies_never_have_all_and_its_first_never_waits_for_it
 }
 
 TEST_F(rooms, of_many_bodies_of_one_tenant_the_first_has_bytes_left_and_others_keep_theirs) {
-    body_room shared(100, 10, 75);
-    std::deque<body_room::share> greedy;
+    body_budget shared(100, 10, 75);
+    std::deque<body_budget::share> greedy;
     std::size_t held = 0;
     for (int i = 0; i < 6; ++i) greedy.emplace_back(shared).set_tenant("a");
     for (std::size_t bytes = 12; bytes <= 24; bytes += 4)
-        for (body_room::share& each : greedy)
+        for (body_budget::share& each : greedy)
             if (*ask(each, bytes) == state::has_it && bytes == 12) held += bytes;
     EXPECT_EQ(held, 48u) << "the first, and three of the others in the rest of the share";
     EXPECT_EQ(*ask(greedy.front(), 25), state::has_it);
-    body_room::share other(shared);
+    body_budget::share other(shared);
     other.set_tenant("b");
     EXPECT_EQ(*ask(other, 35), state::has_it) << "whatever the first one's others have taken";
 }
 
 TEST_F(rooms, one_tenants_bodies_that_wait_never_have_all_that_may_wait) {
-    body_room shared(100, 10, 75);
-    body_room::share a(shared), b(shared), other(shared);
-    for (body_room::share* each : {&a, &b}) each->set_tenant("a");
+    body_budget shared(100, 10, 75);
+    body_budget::share a(shared), b(shared), other(shared);
+    for (body_budget::share* each : {&a, &b}) each->set_tenant("a");
     other.set_tenant("b");
     EXPECT_EQ(*ask(a, 37), state::has_it);
     EXPECT_TRUE(a.set_aside());

@@ -1,8 +1,8 @@
 #pragma once
-// The places for open connections, and which connection is evicted when none is left: one that has
+// The slots for open connections, and which connection is evicted when none is left: one that has
 // not sent a request yet, the oldest first. So silent connections, however many, keep no client
 // out. Where there are keys, only a request with one counts, and no key has more than its share of
-// the places. Owner: the listener. Thread: any.
+// the slots. Owner: the listener. Thread: any.
 
 #include <cstddef>
 #include <functional>
@@ -14,7 +14,7 @@
 
 namespace semantic::server {
 
-class places {
+class connection_slots {
     struct slot {
         std::function<void()> evict;  // empty until the connection can be notified
         bool is_silent = true;        // has sent no request, and was not asked to leave
@@ -24,32 +24,32 @@ class places {
     using slots = std::list<slot>;
 
   public:
-    /// `tenant_max`: of the places, how many one tenant may have.
-    places(std::size_t connections_max, std::size_t tenant_max);
-    places(const places&) = delete;
-    places& operator=(const places&) = delete;
+    /// `tenant_max`: of the slots, how many one tenant may have.
+    connection_slots(std::size_t connections_max, std::size_t tenant_max);
+    connection_slots(const connection_slots&) = delete;
+    connection_slots& operator=(const connection_slots&) = delete;
 
     /// What one connection holds of `owner`, which outlives it. Owner: the session.
-    class place {
+    class holder {
       public:
-        explicit place(places& owner);
-        ~place();
-        place(const place&) = delete;
-        place& operator=(const place&) = delete;
+        explicit holder(connection_slots& owner);
+        ~holder();
+        holder(const holder&) = delete;
+        holder& operator=(const holder&) = delete;
 
         /// `evict`: asks the connection to leave. Called once at most, on any thread, in
         /// here where the connection is evicted already. Must not block.
         void on_eviction(std::function<void()> evict);
-        /// The header of a request of the tenant's is there: the place is kept, and the tenant's
-        /// from now on. Returns: false where the tenant has its share of the places without it.
+        /// The header of a request of the tenant's is there: the slot is kept, and the tenant's
+        /// from now on. Returns: false where the tenant has its share of the slots without it.
         bool has_asked(const std::string& tenant);
 
       private:
-        places& all_;
+        connection_slots& all_;
         slots::iterator self_;
     };
 
-    /// Whether one more connection may come. One place in ten is reserved for connections that have
+    /// Whether one more connection may come. One slot in ten is reserved for connections that have
     /// sent a request.
     bool has_room() const;
     bool has_silent() const;

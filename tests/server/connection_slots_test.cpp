@@ -1,6 +1,6 @@
-// Who may connect when places are short.
+// Who may connect when slots are short.
 
-#include "server/http/connection/places.hpp"
+#include "server/http/connection/connection_slots.hpp"
 
 #include <gtest/gtest.h>
 
@@ -25,12 +25,12 @@ struct crowd {
             told.push_back(number);
         });
     }
-    places all;
+    connection_slots all;
     std::vector<std::size_t> told;
-    std::deque<std::optional<places::place>> held;
+    std::deque<std::optional<connection_slots::holder>> held;
 };
 
-TEST(places, nine_in_ten_are_for_connections_that_have_not_asked) {
+TEST(connection_slots, nine_in_ten_are_for_connections_that_have_not_asked) {
     crowd some(20);
     for (int i = 0; i < 17; ++i) some.come();
     EXPECT_TRUE(some.all.has_room());
@@ -44,7 +44,7 @@ TEST(places, nine_in_ten_are_for_connections_that_have_not_asked) {
     EXPECT_FALSE(some.all.has_room()) << "20 are there";
 }
 
-TEST(places, the_oldest_that_has_not_asked_leaves_and_each_is_told_once) {
+TEST(connection_slots, the_oldest_that_has_not_asked_leaves_and_each_is_told_once) {
     crowd some(3);
     for (int i = 0; i < 3; ++i) some.come();
     some.held[0]->has_asked("");
@@ -59,18 +59,18 @@ TEST(places, the_oldest_that_has_not_asked_leaves_and_each_is_told_once) {
     EXPECT_EQ(some.told, (std::vector<std::size_t>{1, 2}));
 }
 
-TEST(places, who_has_to_leave_before_it_can_be_told_is_told_then) {
-    places one(1, 1);
-    places::place early(one);
+TEST(connection_slots, who_has_to_leave_before_it_can_be_told_is_told_then) {
+    connection_slots one(1, 1);
+    connection_slots::holder early(one);
     one.evict_oldest_silent();
     bool told = false;
     early.on_eviction([&] { told = true; });
     EXPECT_TRUE(told);
 }
 
-TEST(places, one_key_never_has_all) {
-    places all(8, 6);
-    std::deque<places::place> held;
+TEST(connection_slots, one_key_never_has_all) {
+    connection_slots all(8, 6);
+    std::deque<connection_slots::holder> held;
     for (int i = 0; i < 7; ++i) held.emplace_back(all);
     for (int i = 0; i < 6; ++i) EXPECT_TRUE(held[static_cast<std::size_t>(i)].has_asked("a")) << i;
     EXPECT_FALSE(held[6].has_asked("a"));
@@ -83,7 +83,7 @@ TEST(places, one_key_never_has_all) {
     EXPECT_TRUE(held[5].has_asked("a"));
 }
 
-app_options ten_places() {
+app_options ten_slots() {
     app_options options = test_server::default_options();
     options.settings.max_connections = 10;
     return options;
@@ -101,7 +101,7 @@ std::chrono::milliseconds time_to_health(test_server& server) {
 class silent_crowd : public ::testing::TestWithParam<const char*> {};
 
 TEST_P(silent_crowd, keeps_nobody_out_at_the_limit_nor_beyond_it) {
-    test_server server(ten_places());
+    test_server server(ten_slots());
     server.ready();
     std::deque<http_client> silent;
     for (std::size_t count : {9, 10, 11, 30}) {
@@ -114,11 +114,11 @@ TEST_P(silent_crowd, keeps_nobody_out_at_the_limit_nor_beyond_it) {
     EXPECT_EQ(youngest.read_reply().status, 200);
 }
 
-INSTANTIATE_TEST_SUITE_P(places, silent_crowd,
+INSTANTIATE_TEST_SUITE_P(connection_slots, silent_crowd,
                          ::testing::Values("", "G", "GET /health HTTP/1.1\r\n"));
 
-TEST(places, connections_that_have_asked_are_not_cut_off_for_others) {
-    test_server server(ten_places());
+TEST(connection_slots, connections_that_have_asked_are_not_cut_off_for_others) {
+    test_server server(ten_slots());
     server.ready();
     std::deque<http_client> asked;
     for (int i = 0; i < 9; ++i)
@@ -134,8 +134,8 @@ TEST(places, connections_that_have_asked_are_not_cut_off_for_others) {
     for (http_client& one : asked) EXPECT_EQ(one.request(get("/health/live")).status, 200);
 }
 
-TEST(places, a_key_with_its_share_of_connections_is_told_so_and_another_one_comes_in) {
-    app_options options = ten_places();
+TEST(connection_slots, a_key_with_its_share_of_connections_is_told_so_and_another_one_comes_in) {
+    app_options options = ten_slots();
     options.settings.api_keys = {"k1", "k2"};
     test_server server(std::move(options));
     server.ready();
@@ -160,11 +160,11 @@ TEST(places, a_key_with_its_share_of_connections_is_told_so_and_another_one_come
         if (ask(late, "k1").status == 200) return;
         std::this_thread::sleep_for(std::chrono::milliseconds(5));
     }
-    FAIL() << "a place that was given back is not given again";
+    FAIL() << "a slot that was given back is not given again";
 }
 
-TEST(places, where_there_are_keys_who_has_none_keeps_nobody_out_by_asking_now_and_then) {
-    app_options options = ten_places();
+TEST(connection_slots, where_there_are_keys_who_has_none_keeps_nobody_out_by_asking_now_and_then) {
+    app_options options = ten_slots();
     options.settings.api_keys = {"k1"};
     test_server server(std::move(options));
     server.ready();
@@ -199,7 +199,7 @@ TEST(agents_api_limits, one_key_never_has_all_places_for_uploads) {
     EXPECT_EQ(begin(last, "k2"), 503) << "all are taken";
 }
 
-TEST(places, a_new_connection_has_the_headers_time_for_its_first_byte) {
+TEST(connection_slots, a_new_connection_has_the_headers_time_for_its_first_byte) {
     app_options options = test_server::default_options();
     options.limits.header = std::chrono::milliseconds(100);
     test_server server(std::move(options));

@@ -18,21 +18,22 @@
 
 namespace semantic::server {
 
-class body_room {
+class body_budget {
   public:
     /// `each_free`: bytes of every body that are not counted, so that small ones never wait.
     /// `tenant_max`: what the bodies of one tenant may have together, and, likewise, of what bodies
     /// that were set aside may have.
-    body_room(std::size_t bytes_max, std::size_t each_free,
-              std::size_t tenant_max = std::numeric_limits<std::size_t>::max())
+    body_budget(std::size_t bytes_max, std::size_t each_free,
+                std::size_t tenant_max = std::numeric_limits<std::size_t>::max())
         : bytes_max_(bytes_max), each_free_(each_free), tenant_max_(tenant_max) {}
-    body_room(const body_room&) = delete;
-    body_room& operator=(const body_room&) = delete;
+    body_budget(const body_budget&) = delete;
+    body_budget& operator=(const body_budget&) = delete;
 
-    /// What one body takes of `owner`, which outlives it. Owner: the session. Thread: one at a time.
+    /// What one body takes of `owner`, which outlives it. Owner: the session. Thread: one at a
+    /// time.
     class share {
       public:
-        explicit share(body_room& owner) : all_(owner) {}
+        explicit share(body_budget& owner) : all_(owner) {}
         ~share() { free(); }
         share(const share&) = delete;
         share& operator=(const share&) = delete;
@@ -46,7 +47,7 @@ class body_room {
         boost::asio::awaitable<bool> grow_to(std::size_t bytes,
                                              std::chrono::steady_clock::time_point until);
         /// Whether others may have to wait for this body.
-        bool is_counted() const noexcept { return is_in_line_; }
+        bool is_counted() const noexcept { return is_queued_; }
         /// The body is there and waits for something that may take long, such as its model: it
         /// keeps its bytes and blocks no other body. Returns: false where bodies that wait so
         /// have half of the room already; it is as it was then.
@@ -55,11 +56,11 @@ class body_room {
         void free();
 
       private:
-        friend body_room;
-        body_room& all_;
+        friend body_budget;
+        body_budget& all_;
         std::string tenant_;
-        std::list<share*>::iterator place_{};  // where is_in_line_
-        bool is_in_line_ = false;
+        std::list<share*>::iterator position_{};  // where is_queued_
+        bool is_queued_ = false;
         bool is_aside_ = false;
         std::size_t held_ = 0;
         std::size_t wanted_ = 0;  // 0: does not wait
@@ -90,7 +91,7 @@ class body_room {
     std::size_t held_ = 0;
     std::size_t aside_ = 0;  // part of held_
     std::map<std::string, tenant_bytes> by_tenant_;
-    std::list<share*> line_;  // counted bodies, in the order in which they came to be
+    std::list<share*> queue_;  // counted bodies, in the order in which they came to be
 };
 
 }  // namespace semantic::server

@@ -1,11 +1,11 @@
 #pragma once
-// Whose turn it is, where requests wait for models that are not loaded: one model at a time is
-// served, until none of its requests is left for as long as a change takes, or until another one
-// has waited for a whole turn. Pure.
+// Time slices of models, where requests wait for models that are not loaded: one model at a time is
+// served, until it has had no requests for as long as a change takes, or until another model has
+// waited for a whole slice. Pure.
 //
-// The models that wait come in the order of their oldest requests, and what comes for a model that
-// has had its turn is younger than all that waits. So none is passed over by another one twice: of
-// n models each waits at most for n - 1 turns, and n times for answers to end and for a change.
+// The models that wait come in the order of their oldest requests, and a request for a model whose
+// slice has ended is younger than all that wait. So no model is passed over by another one twice:
+// of n models each waits at most for n - 1 slices, and n times for answers to end and for a change.
 
 #include <chrono>
 #include <cstddef>
@@ -20,15 +20,15 @@ struct waiting_model {
     std::chrono::steady_clock::time_point since;  // of its oldest request
 };
 
-struct turn_rules {
-    std::chrono::milliseconds turn{0};
-    /// How long a model without requests keeps its turn. As long as a change takes: then no more
-    /// than twice the time is lost that somebody lost who knew what comes.
+struct slice_rules {
+    std::chrono::milliseconds slice{0};
+    /// How long a model without requests keeps its slice. As long as a change takes: then at most
+    /// twice as much time is lost as with knowledge of the requests to come.
     std::chrono::milliseconds linger{0};
     std::chrono::milliseconds idle_max{0};  // 0: a model stays without requests for ever
 };
 
-struct turn_state {
+struct slice_state {
     std::chrono::steady_clock::time_point now;
     std::chrono::steady_clock::time_point ready_since;
     /// Since when nobody uses the loaded model; nothing while somebody does.
@@ -36,13 +36,13 @@ struct turn_state {
     std::span<const waiting_model> waiting;  // the loaded one is not among them
 };
 
-struct turn_decision {
+struct slice_decision {
     bool may_begin = true;  // requests for the loaded model; those that run go on
     std::optional<std::size_t> next{};
     bool unloads = false;
 };
 
 /// While a model is loaded and none is being changed.
-turn_decision decide_turn(const turn_state& state, const turn_rules& rules);
+slice_decision decide_slice(const slice_state& state, const slice_rules& rules);
 
 }  // namespace semantic::server
