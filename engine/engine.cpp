@@ -432,6 +432,7 @@ storage::block_hash fingerprint_of(const engine_options& options, const chat_tem
     };
     add(" means=", keys.means);
     add(" feedback=", keys.feedback);
+    if (const std::string rope = config_read.rope_identity(); !rope.empty()) recipe += " " + rope;
     std::string chat_rules = chat.identity();
     return fingerprint({kv_format_version, weights, config, words, chat_rules, recipe});
 }
@@ -544,6 +545,7 @@ storage::result<std::unique_ptr<engine>> load_engine(
                         storage::kv_recipe_names());
     auto config = model_config::load(options.model_directory);
     if (!config) return config.error();
+    if (options.context_tokens > 0) config->choose_rope(options.context_tokens);
     if (named) warn_of_recipe(options, *config, *named);
     report("reading tokenizer", 0.02);
     const bool is_auto = options.chat_template == "auto";

@@ -17,10 +17,18 @@ inline constexpr int vocabulary_max = 1 << 22;
 enum class window_rule {
     never,
     behind_max_window_layers,
-    all_but_every_nth,
+    all_but_every_nth,  // of sliding_window_pattern, or the family's
     all_but_every_second,
     every_layer,           // unless sliding_window is null
     every_layer_if_asked,  // by use_sliding_window
+    every_layer_if_given,  // by a sliding_window that is narrower than the context
+};
+
+/// Which bias attention's output projection has.
+enum class output_bias {
+    as_others,  // one if queries, keys and values have one
+    never,
+    by_field,  // attention_out_bias
 };
 
 /// How a family whose layers do not all attend names the sizes of the others.
@@ -30,6 +38,11 @@ enum class recurrent_spelling {
     linear_attention,   // Qwen3-Next and Qwen3.5
     mamba,              // Granite 4
     blocks,             // Nemotron-H: Mamba-2, and a layer is a mixer or a feed-forward
+};
+
+/// Of latent attention, where the file does not say.
+struct latent_sizes {
+    int rank = 512, query_rank = 1536, plain_dim = 128, rope_dim = 64, value_dim = 128;
 };
 
 /// What a family's config class assumes when a field is missing, and what no field says. One row a
@@ -51,12 +64,18 @@ struct family_defaults {
     int eos = -1;  // none
     window_rule windows = window_rule::never;
     int window = 4096;
+    int window_pattern = 6;
+    int rope_free_every = 0;  // each such layer has no rope, unless no_rope_layers says; 0: none
     bool always_qkv_bias = false;
     bool attention_bias = false;
+    output_bias o_bias = output_bias::as_others;
     bool may_have_mlp_bias = false;
     bool qk_norm = false;
+    bool joint_qk_norm = false;  // of all heads at once
+    bool asks_qk_norm = false;   // only where use_qk_norm says so
     bool sinks = false;
     bool norm_one_plus = false;
+    bool pre_norms = true;
     bool post_norms = false;
     bool scaled_embedding = false;
     double query_scalar = 0.0;  // 0: head_dim
@@ -66,7 +85,9 @@ struct family_defaults {
     int experts = 0;
     int experts_per_token = 0;    // 0: the file must say
     int expert_intermediate = 0;  // of experts in tensors of their own; 0: fused, as wide as an MLP
+    bool leading_dense = false;   // of first_k_dense_replace layers, or by mlp_layer_types
     bool latent = false;          // latent attention, and experts that are routed to or shared
+    latent_sizes latents = {};
     recurrent_spelling recurrent = recurrent_spelling::none;
     bool attention_gate = false;
     const char* norm_eps_field = "rms_norm_eps";

@@ -5,6 +5,7 @@
 #include <string>
 #include <utility>
 
+#include "engine/model/config/families.hpp"
 #include "engine/model/config/gguf_fields.hpp"
 #include "engine/model/config/gguf_hybrid.hpp"
 
@@ -26,7 +27,14 @@ constexpr gguf_architecture architectures[] = {
     {"qwen3moe", "qwen3_moe"},
     {"gemma3", "gemma3_text"},
     {"gpt-oss", "gpt_oss"},
-    {"deepseek2", "deepseek_v2"},
+    {"deepseek2", "deepseek_v2"},  // GLM-4.7-Flash too: translation::find_type()
+    {"mistral3", "ministral3", true},
+    {"smollm3", "smollm3", true},
+    {"granite", "granite", true},
+    {"olmo2", "olmo3"},
+    {"phi3", "phi3"},
+    {"seed_oss", "seed_oss"},
+    {"glm4moe", "glm4_moe"},
     {"lfm2", "lfm2"},
     {"lfm2moe", "lfm2_moe"},
     {"qwen3next", "qwen3_next"},
@@ -51,19 +59,23 @@ std::string architecture_names() {
 class translation {
   public:
     translation(const std::vector<storage::gguf_file>& parts, const gguf_architecture& of)
-        : parts_(parts), of_(of), in_(parts.front().view(), of.name, complaint_) {}
+        : parts_(parts),
+          of_(of),
+          in_(parts.front().view(), of.name, complaint_),
+          type_(find_type()),
+          family_(*engine::find_family(type_)) {}
 
     result<gguf_config> run() {
-        config()["model_type"] = of_.model_type;
+        config()["model_type"] = type_;
         read_sizes();
         if (!complaint_.empty()) return incompatible(complaint_);
-        if (of_.model_type == "deepseek_v2") {
+        if (family_.latent) {
             read_latent_attention();
         } else {
             read_attention();
         }
         if (is_hybrid()) {
-            gguf_hybrid(in_, of_.model_type, as_size_of_layers(), config()).read();
+            gguf_hybrid(in_, type_, as_size_of_layers(), config()).read();
             out_.keys_in_turn = of_.name == "qwen35" || of_.name == "qwen35moe";
         }
         read_family();
@@ -77,6 +89,10 @@ class translation {
     }
 
   private:
+    static constexpr std::int64_t gating_softmax = 1, gating_sigmoid = 2;
+    static constexpr const char* long_factors = "rope_factors_long.weight";
+    static constexpr const char* short_factors = "rope_factors_short.weight";
+
     json::object& config() { return out_.config; }
 
     const gguf_tensor* tensor(std::string_view name) const {
@@ -123,7 +139,20 @@ class translation {
             if (tensor("blk." + std::to_string(i) + "." + name) != nullptr) return true;
         return false;
     }
-    bool is_hybrid() const { return is_hybrid_type(of_.model_type); }
+    /// One architecture of files stands for two families, which differ in how experts are chosen.
+    /// Files of GLM-4.7-Flash may lack the key; its sizes tell it then.
+    std::string_view find_type() {
+        if (of_.model_type != "deepseek_v2") return of_.model_type;
+        const std::int64_t layers = in_.integer("block_count").value_or(0);
+        const gguf_tensor* embedding = tensor("token_embd.weight");
+        const bool is_flash = (layers == 47 || layers == 48) && embedding != nullptr &&
+                              !embedding->shape.empty() && embedding->shape[0] == 154880;
+        const std::int64_t missing = is_flash ? gating_sigmoid : gating_softmax;
+        return in_.integer("expert_gating_func").value_or(missing) == gating_sigmoid
+                   ? "glm4_moe_lite"
+                   : of_.model_type;
+    }
+    bool is_hybrid() const { return is_hybrid_type(type_); }
     std::size_t as_size_of_layers() const { return static_cast<std::size_t>(layers_); }
 
     void read_attention() {
@@ -164,6 +193,11 @@ class translation {
         config()["qk_nope_head_dim"] = key - rotated_dim_;
         config()["v_head_dim"] =
             in_.needed(newer ? "attention.value_length_mla" : "attention.value_length");
+        read_routed_experts();
+    }
+
+    /// Experts of a choice beside shared ones, behind layers without any.
+    void read_routed_experts() {
         config()["n_routed_experts"] = in_.integer("expert_count").value_or(0);
         config()["num_experts_per_tok"] = in_.needed("expert_used_count");
         config()["moe_intermediate_size"] = in_.needed("expert_feed_forward_length");
@@ -172,7 +206,11 @@ class translation {
         const double scale = in_.real("expert_weights_scale").value_or(0.0);
         config()["routed_scaling_factor"] = scale == 0.0 ? 1.0 : scale;
         config()["norm_topk_prob"] = in_.boolean("expert_weights_norm").value_or(false);
-        if (const std::int64_t groups = in_.integer("expert_group_count").value_or(1); groups > 1) {
+        const std::int64_t groups = in_.integer("expert_group_count").value_or(1);
+        if (groups > 1 && family_.sigmoid_epsilon > 0.0) {
+            config()["n_group"] = groups;
+            config()["topk_group"] = in_.needed("expert_group_used_count");
+        } else if (groups > 1) {
             config()["topk_method"] = "group_limited_greedy";
             config()["n_group"] = groups;
             config()["topk_group"] = in_.needed("expert_group_used_count");
@@ -180,7 +218,7 @@ class translation {
     }
 
     void read_family() {
-        const std::string_view type = of_.model_type;
+        const std::string_view type = type_;
         if (type == "qwen2" || type == "qwen3" || type == "qwen3_moe")
             config()["use_sliding_window"] = false;
         if (type == "qwen3_moe") {
@@ -195,7 +233,29 @@ class translation {
             config()["sliding_window"] = in_.needed("attention.sliding_window");
         } else if (type == "gemma3_text") {
             read_gemma();
+        } else if (type == "granite") {
+            read_multipliers(in_, config());
+        } else if (type == "glm4_moe") {
+            read_routed_experts();
+            config()["use_qk_norm"] = is_in_a_layer("attn_q_norm.weight");
+        } else if (type == "olmo3" || family_.windows == window_rule::every_layer_if_given) {
+            read_windows();
         }
+        // Files of SmolLM3 do not say which layers have no rope: every fourth.
+    }
+
+    /// A window, and which layers have it: by a list, or all. Without a window none has.
+    void read_windows() {
+        const std::int64_t window = in_.integer("attention.sliding_window").value_or(0);
+        if (window > 0) config()["sliding_window"] = window;
+        constexpr const char* pattern = "attention.sliding_window_pattern";
+        if (!in_.has(pattern) && type_ != "olmo3") return;
+        const std::vector<std::int64_t> all(static_cast<std::size_t>(layers_), window > 0 ? 1 : 0);
+        json::array kinds;
+        for (const std::int64_t slides :
+             in_.integers(pattern, static_cast<std::size_t>(layers_)).value_or(all))
+            kinds.push_back(slides != 0 && window > 0 ? "sliding_attention" : "full_attention");
+        config()["layer_types"] = std::move(kinds);
     }
 
     void read_gemma() {
@@ -220,11 +280,17 @@ class translation {
 
     void read_rope() {
         config()["rope_theta"] = in_.real("rope.freq_base").value_or(10000.0);
-        if (!is_hybrid() &&
-            in_.integer("rope.dimension_count").value_or(rotated_dim_) != rotated_dim_) {
+        const std::int64_t rotated = in_.integer("rope.dimension_count").value_or(rotated_dim_);
+        if (family_.rope.portion != 1.0 || family_.rope.may_be_partial) {
+            if (!is_hybrid())
+                config()["partial_rotary_factor"] =
+                    static_cast<double>(rotated) / static_cast<double>(rotated_dim_);
+        } else if (!is_hybrid() && rotated != rotated_dim_) {
             in_.complain(in_.name_of("rope.dimension_count") +
                          " is not the length of a head: partial rotation is not supported");
         }
+        if (tensor(long_factors) != nullptr || tensor(short_factors) != nullptr)
+            return read_longrope();
         std::string type = in_.string("rope.scaling.type");
         std::optional<double> factor = in_.real("rope.scaling.factor");
         if (type.empty() && in_.has("rope.scale_linear")) {  // files of 2023
@@ -246,7 +312,11 @@ class translation {
             scaling["original_max_position_embeddings"] = *context;
         if (const auto fast = in_.real("rope.scaling.yarn_beta_fast")) scaling["beta_fast"] = *fast;
         if (const auto slow = in_.real("rope.scaling.yarn_beta_slow")) scaling["beta_slow"] = *slow;
-        if (of_.model_type == "gpt_oss") scaling["truncate"] = false;
+        if (type_ == "gpt_oss") scaling["truncate"] = false;
+        if (const auto growth = in_.real("attention.temperature_scale"); growth && *growth != 0.0)
+            scaling["llama_4_scaling_beta"] = *growth;
+        if (const auto amplitude = in_.real("rope.scaling.yarn_attn_factor"))
+            scaling["attention_factor"] = *amplitude;
         if (const auto weight = in_.real("rope.scaling.yarn_log_multiplier"); weight) {
             // A tenth of mscale_all_dim, and as a float: 0.0707 means 0.707. mscale is the same in
             // all published models, so that cosines and sines keep their amplitude.
@@ -261,27 +331,53 @@ class translation {
 
     /// Llama 3's scaling comes as a tensor that every frequency is divided by.
     void read_factors() {
-        for (const char* name : {"rope_factors_long.weight", "rope_factors_short.weight"}) {
-            if (tensor(name) != nullptr)
-                in_.complain("tensor " + std::string(name) +
-                             " is there: rope factors for two lengths of context are not "
-                             "supported");
+        if (tensor("rope_freqs.weight") != nullptr)
+            out_.rope_factors = factors_in("rope_freqs.weight", rotated_dim_ / 2);
+    }
+
+    std::vector<float> factors_in(const std::string& name, std::int64_t pairs) {
+        const gguf_tensor* held = tensor(name);
+        const auto count = static_cast<std::size_t>(pairs);
+        if (held == nullptr || held->type != storage::gguf_type::f32 ||
+            held->bytes.size() != count * sizeof(float)) {
+            in_.complain("tensor " + name + " does not hold " + std::to_string(count) +
+                         " F32 values, one for each pair of a head's elements");
+            return {};
         }
-        const gguf_tensor* factors = tensor("rope_freqs.weight");
-        if (factors == nullptr) return;
-        const auto count = static_cast<std::size_t>(rotated_dim_ / 2);
-        if (factors->type != storage::gguf_type::f32 ||
-            factors->bytes.size() != count * sizeof(float)) {
-            return in_.complain("tensor rope_freqs.weight does not hold " + std::to_string(count) +
-                                " F32 values, one for each pair of a head's elements");
+        std::vector<float> factors(count);
+        std::memcpy(factors.data(), held->bytes.data(), held->bytes.size());
+        for (const float factor : factors) {
+            if (std::isfinite(factor) && factor > 0.0f) continue;
+            in_.complain("tensor " + name + " holds " + std::to_string(factor) +
+                         ": factors above 0 are needed");
+            return {};
         }
-        out_.rope_factors.resize(count);
-        std::memcpy(out_.rope_factors.data(), factors->bytes.data(), factors->bytes.size());
-        for (const float factor : out_.rope_factors) {
-            if (!(std::isfinite(factor) && factor > 0.0f))
-                return in_.complain("tensor rope_freqs.weight holds " + std::to_string(factor) +
-                                    ": factors above 0 are needed");
+        return factors;
+    }
+
+    /// Phi's: factors for short contexts and for long ones, and one amplitude.
+    void read_longrope() {
+        if (type_ != "phi3") {
+            return in_.complain(
+                "tensor " +
+                std::string(tensor(long_factors) != nullptr ? long_factors : short_factors) +
+                " is there: rope factors for two lengths of context are not "
+                "supported in this architecture");
         }
+        const std::int64_t rotated = in_.integer("rope.dimension_count").value_or(rotated_dim_);
+        const auto list = [&](const char* name) {
+            json::array out;
+            for (const float factor : factors_in(name, rotated / 2)) out.push_back(factor);
+            return out;
+        };
+        json::object scaling{{"rope_type", "longrope"}};
+        scaling["long_factor"] = list(long_factors);
+        scaling["short_factor"] = list(short_factors);
+        scaling["original_max_position_embeddings"] =
+            in_.needed("rope.scaling.original_context_length");
+        if (const auto amplitude = in_.real("rope.scaling.attn_factor"))
+            scaling["attention_factor"] = *amplitude;
+        config()["rope_scaling"] = std::move(scaling);
     }
 
     /// What changes the arithmetic and is not computed here.
@@ -296,14 +392,15 @@ class translation {
             in_.complain(in_.name_of("expert_count") + " is " + std::to_string(experts) +
                          ": mixtures of this architecture are not supported");
         }
-        constexpr std::int64_t softmax = 1;
         const std::int64_t gating = in_.integer("expert_gating_func").value_or(0);
-        if (of_.model_type != "gpt_oss" && !is_hybrid() && gating != 0 && gating != softmax) {
+        const std::int64_t known = family_.sigmoid_epsilon > 0.0 ? gating_sigmoid : gating_softmax;
+        if (type_ != "gpt_oss" && !is_hybrid() && gating != 0 && gating != known) {
             in_.complain(in_.name_of("expert_gating_func") + " is " + std::to_string(gating) +
-                         ": supported is 1, softmax");
+                         ": supported is " +
+                         (known == gating_sigmoid ? "2, sigmoid" : "1, softmax"));
         }
         for (const char* scale : {"logit_scale", "embedding_scale", "residual_scale"}) {
-            if (of_.model_type == "granitemoehybrid") break;
+            if (family_.has_multipliers) break;
             if (const auto value = in_.real(scale); value && *value != 1.0 && *value != 0.0)
                 in_.complain(in_.name_of(scale) + " is there, which is not supported");
         }
@@ -343,6 +440,8 @@ class translation {
     const gguf_architecture& of_;
     std::string complaint_;
     gguf_fields in_;
+    const std::string_view type_;  // model_type
+    const family_defaults& family_;
     std::int64_t layers_ = 0;
     std::int64_t rotated_dim_ = 0;
     gguf_config out_;

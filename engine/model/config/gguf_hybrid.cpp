@@ -30,7 +30,11 @@ void gguf_hybrid::read() {
                            " differs between layers that attend, which is not supported");
     read_layers();
     read_mixture();
-    if (type_ == "granitemoehybrid") read_scales();
+    if (type_ == "granitemoehybrid") {
+        read_multipliers(keys_, config_);
+        config_["position_embedding_type"] =
+            keys_.boolean("rope.scaling.finetuned").value_or(true) ? "rope" : "nope";
+    }
 }
 
 /// What a layer is, by what its numbers leave out.
@@ -126,13 +130,11 @@ void gguf_hybrid::read_mixture() {
                        ", which is not supported in this architecture");
 }
 
-void gguf_hybrid::read_scales() {
-    config_["embedding_multiplier"] = keys_.real("embedding_scale").value_or(1.0);
-    config_["residual_multiplier"] = keys_.real("residual_scale").value_or(1.0);
-    config_["attention_multiplier"] = keys_.real("attention.scale").value_or(1.0);
-    config_["logits_scaling"] = keys_.real("logit_scale").value_or(1.0);
-    config_["position_embedding_type"] =
-        keys_.boolean("rope.scaling.finetuned").value_or(true) ? "rope" : "nope";
+void read_multipliers(gguf_fields& keys, json::object& config) {
+    config["embedding_multiplier"] = keys.real("embedding_scale").value_or(1.0);
+    config["residual_multiplier"] = keys.real("residual_scale").value_or(1.0);
+    config["attention_multiplier"] = keys.real("attention.scale").value_or(1.0);
+    config["logits_scaling"] = keys.real("logit_scale").value_or(1.0);
 }
 
 }  // namespace semantic::engine

@@ -15,6 +15,9 @@ namespace semantic::engine {
 
 bool is_hybrid_type(std::string_view model_type);
 
+/// Scales of embedding, residual stream, scores and logits, as Granite's config.json names them.
+void read_multipliers(gguf_fields& keys, boost::json::object& config);
+
 class gguf_hybrid {
   public:
     /// All outlive it. `config`: vocab_size to head_dim are in it; read() adds the rest.
@@ -30,7 +33,6 @@ class gguf_hybrid {
     void read_delta_rule();
     void read_state_space();
     void read_mixture();
-    void read_scales();
     bool attends(std::size_t layer) const { return kv_heads_[layer] > 0; }
 
     gguf_fields& keys_;

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <string>
+#include <utility>
 
 namespace semantic::engine {
 
@@ -76,8 +77,9 @@ void read_separate_mixture(fields& in, const family_defaults& family, model_conf
     mixture.scale = static_cast<float>(in.real("routed_scaling_factor", 1.0, 0.0, 1e6));
 }
 
-/// Nemotron-H's. A file without such layers may have the fields too.
-void read_block_mixture(fields& source, const family_defaults& family, model_config& out) {
+/// Experts chosen by sigmoids and a bias of each, in groups where asked for, beside an MLP that
+/// every token takes. A Nemotron-H without such layers may have the fields too.
+void read_sigmoid_mixture(fields& source, const family_defaults& family, model_config& out) {
     mixture_config& mixture = out.mixture;
     mixture.fused = false;
     mixture.sigmoid = true;
@@ -85,8 +87,14 @@ void read_block_mixture(fields& source, const family_defaults& family, model_con
     mixture.per_token = source.integer("num_experts_per_tok", family.experts_per_token, 1, 4096);
     mixture.intermediate =
         source.integer("moe_intermediate_size", family.expert_intermediate, 1, dimension_max);
-    mixture.shared_intermediate = source.integer("moe_shared_expert_intermediate_size",
-                                                 family.expert_intermediate, 0, dimension_max);
+    mixture.shared_intermediate =
+        family.leading_dense ? mixture.intermediate * source.integer("n_shared_experts", 1, 0, 1024)
+                             : source.integer("moe_shared_expert_intermediate_size",
+                                              family.expert_intermediate, 0, dimension_max);
+    for (const auto& [name, value] :
+         {std::pair{"scoring_func", "sigmoid"}, {"topk_method", "noaux_tc"}})
+        if (const std::string said = source.string(name, value); said != value)
+            source.refuse(name, json::value(said), std::string("supported is ") + value);
     mixture.normalised = source.boolean("norm_topk_prob", family.normalised_choice);
     mixture.norm_epsilon = static_cast<float>(family.sigmoid_epsilon);
     mixture.scale = static_cast<float>(source.real("routed_scaling_factor", 1.0, 0.0, 1e6));
@@ -136,12 +144,29 @@ void leave_out_dense_layers(fields& in, std::vector<bool>& mixture) {
     }
 }
 
+/// `mlp_layer_types`: a word for each layer.
+void take_words(fields& source, std::vector<bool>& mixture) {
+    constexpr const char* name = "mlp_layer_types";
+    const json::value& words = *source.find(name);
+    if (!words.is_array() || words.get_array().size() != mixture.size())
+        return source.refuse(name, words, "a list of a word for each layer is needed");
+    for (std::size_t i = 0; i < mixture.size(); ++i) {
+        const json::value& word = words.get_array()[i];
+        if (word != "dense" && word != "sparse")
+            return source.refuse(name, word, "supported are dense and sparse");
+        mixture[i] = word == "sparse";
+    }
+}
+
 }  // namespace
 
 std::vector<bool> read_mixture_layers(fields& in, const family_defaults& family, int count) {
     std::vector<bool> mixture(static_cast<std::size_t>(count), family.experts > 0);
-    if (family.latent) {
-        const int first = in.integer("first_k_dense_replace", 0, 0, 4096);
+    if (in.has("mlp_layer_types") && family.leading_dense) {
+        take_words(in, mixture);
+    } else if (family.leading_dense) {
+        const int missing = family.sigmoid_epsilon > 0.0 ? 1 : 0;
+        const int first = in.integer("first_k_dense_replace", missing, 0, 4096);
         const int every = in.integer("moe_layer_freq", 1, 1, 4096);
         for (int i = 0; i < count; ++i)
             mixture[static_cast<std::size_t>(i)] = i >= first && i % every == 0;
@@ -158,10 +183,12 @@ std::vector<bool> read_mixture_layers(fields& in, const family_defaults& family,
 
 void read_mixture(fields& in, const family_defaults& family, model_config& out) {
     if (family.experts == 0) return;
+    const bool blocks = family.recurrent == recurrent_spelling::blocks;
+    if (blocks || (family.leading_dense && family.sigmoid_epsilon > 0.0))
+        return read_sigmoid_mixture(in, family, out);
     if (family.latent) return read_routed_mixture(in, family, out);
     if (family.recurrent == recurrent_spelling::mamba)
         return read_mixture_beside_mlp(in, family, out);
-    if (family.recurrent == recurrent_spelling::blocks) return read_block_mixture(in, family, out);
     if (family.expert_intermediate > 0) return read_separate_mixture(in, family, out);
     out.activation_limit = static_cast<float>(in.real("swiglu_limit", 7.0, 0.0, 1e6));
     out.activation_alpha = static_cast<float>(in.real("swiglu_alpha", 1.702, 0.0, 1e6));

@@ -10,6 +10,7 @@
 #include "engine/model/config/families.hpp"
 #include "engine/model/config/gguf_config.hpp"
 #include "engine/model/config/hybrid_config.hpp"
+#include "engine/model/config/layer_list.hpp"
 #include "engine/model/config/mixture_config.hpp"
 #include "engine/model/config/quantization_config.hpp"
 #include "engine/model/config/rope_config.hpp"
@@ -97,16 +98,26 @@ void read_attention_shape(fields& in, const family_defaults& family, model_confi
     out.attention_scale = 1.0 / std::sqrt(scalar);
     const bool bias = in.boolean("attention_bias", family.attention_bias);
     out.qkv_bias = bias || family.always_qkv_bias;
-    out.o_bias = bias && !family.always_qkv_bias;
-    out.qk_norm = family.qk_norm;
+    switch (family.o_bias) {
+        case output_bias::as_others:
+            out.o_bias = bias && !family.always_qkv_bias;
+            break;
+        case output_bias::never:
+            break;
+        case output_bias::by_field:
+            out.o_bias = in.boolean("attention_out_bias", false);
+            break;
+    }
+    out.joint_qk_norm = family.joint_qk_norm;
+    out.qk_norm = family.asks_qk_norm ? in.boolean("use_qk_norm", false) : family.qk_norm;
     out.attention_gate = family.attention_gate && in.boolean("attn_output_gate", true);
     out.sinks = family.sinks;
 }
 
 /// Null says that queries come from the stream; a missing field that they have the class's rank.
-int read_query_rank(fields& in) {
+int read_query_rank(fields& in, const latent_sizes& missing) {
     if (in.raw().contains("q_lora_rank") && !in.has("q_lora_rank")) return 0;
-    return in.integer("q_lora_rank", 1536, 1, dimension_max);
+    return in.integer("q_lora_rank", missing.query_rank, 1, dimension_max);
 }
 
 void read_latent_attention(fields& in, const family_defaults& family, model_config& out) {
@@ -118,11 +129,14 @@ void read_latent_attention(fields& in, const family_defaults& family, model_conf
             "num_key_value_heads", *in.find("num_key_value_heads"),
             "latent attention has as many as num_attention_heads, " + std::to_string(out.heads));
     }
-    latent.rank = in.integer("kv_lora_rank", 512, 1, 4096);
-    latent.query_rank = read_query_rank(in);
-    latent.plain_dim = in.integer("qk_nope_head_dim", 128, 1, 1024);
-    latent.rope_dim = in.integer("qk_rope_head_dim", 64, 2, 1024);
-    latent.value_dim = in.integer("v_head_dim", 128, 1, 1024);
+    const latent_sizes& missing = family.latents;
+    latent.rank = in.integer("kv_lora_rank", missing.rank, 1, 4096);
+    latent.query_rank = read_query_rank(in, missing);
+    latent.plain_dim = in.integer("qk_nope_head_dim", missing.plain_dim, 1, 1024);
+    latent.rope_dim = in.integer("qk_rope_head_dim", missing.rope_dim, 2, 1024);
+    latent.value_dim = in.integer("v_head_dim", missing.value_dim, 1, 1024);
+    if (!in.boolean("rope_interleave", true))
+        in.refuse("rope_interleave", false, "supported is true");
     if (latent.rope_dim % 2 != 0) {
         in.complain("qk_rope_head_dim is " + std::to_string(latent.rope_dim) +
                     ": rotary embedding needs an even number");
@@ -131,90 +145,6 @@ void read_latent_attention(fields& in, const family_defaults& family, model_conf
     out.head_dim = latent.rope_dim;
     out.attention_scale = read_rope_sharpening(in) / std::sqrt(latent.plain_dim + latent.rope_dim);
     out.qkv_bias = out.o_bias = in.boolean("attention_bias", false);
-}
-
-/// Which layers slide, from `layer_types` or by the family's rule.
-std::vector<bool> read_sliding(fields& in, const family_defaults& family, int count) {
-    std::vector<bool> slides(static_cast<std::size_t>(count), false);
-    if (const json::value* types = in.find("layer_types"); types != nullptr && types->is_array()) {
-        const json::array& list = types->get_array();
-        for (std::size_t i = 0; i < list.size(); ++i) {
-            const bool window = list[i] == "sliding_attention";
-            if (list[i] != "full_attention" && (!window || family.windows == window_rule::never)) {
-                in.refuse("layer_types", list[i],
-                          family.windows == window_rule::never
-                              ? "supported is full_attention"
-                              : "supported are full_attention and sliding_attention");
-            }
-            if (i < slides.size()) slides[i] = window;
-        }
-        if (list.size() != slides.size()) {
-            in.complain("layer_types has " + std::to_string(list.size()) +
-                        " entries, num_hidden_layers is " + std::to_string(count));
-        }
-        return slides;
-    }
-    int first = 0, every = 0;  // full below `first` and at every `every`-th layer
-    switch (family.windows) {
-        case window_rule::never:
-            return slides;
-        case window_rule::behind_max_window_layers:
-            if (!in.boolean("use_sliding_window", false)) return slides;
-            // Here null is no window, and only a missing one the class's.
-            if (in.raw().contains("sliding_window") && !in.has("sliding_window")) return slides;
-            first = in.integer("max_window_layers", 28, 0, 4096);
-            break;
-        case window_rule::all_but_every_nth: {
-            const char* newer = "_sliding_window_pattern";
-            every = in.integer(in.has(newer) ? newer : "sliding_window_pattern", 6, 1, 4096);
-            break;
-        }
-        case window_rule::all_but_every_second:
-            every = 2;
-            break;
-        case window_rule::every_layer_if_asked:
-            if (!in.boolean("use_sliding_window", false)) return slides;
-            [[fallthrough]];
-        case window_rule::every_layer:
-            if (in.raw().contains("sliding_window") && !in.has("sliding_window")) return slides;
-            break;
-    }
-    for (int i = first; i < count; ++i) {
-        slides[static_cast<std::size_t>(i)] = every == 0 || (i + 1) % every != 0;
-    }
-    return slides;
-}
-
-/// Layers that attend have no rope where Granite says so, and never in Nemotron-H.
-void read_hybrid_layers(fields& source, const family_defaults& family, model_config& out) {
-    rope_parameters rope = read_rope(source, family.rope, out.context_tokens_max).full;
-    if (family.recurrent == recurrent_spelling::blocks ||
-        (family.has_multipliers && source.string("position_embedding_type", "nope") != "rope"))
-        rope.portion = 0.0;
-    if (rope.rotated(out.head_dim) % 2 != 0)
-        source.complain(std::to_string(rope.rotated(out.head_dim)) +
-                        " elements of a head rotate: rotary embedding needs an even number");
-    bool has_mixture = false;
-    for (const layer_parts& parts : read_layer_parts(source, family, out)) {
-        out.layers.push_back({0, rope, parts.mixture, parts.mixer, parts.feed_forward});
-        has_mixture = has_mixture || parts.mixture;
-    }
-    if (!has_mixture) out.mixture = {};
-    if (out.kv_layers() == 0)
-        source.complain("no layer attends: models of recurrent layers alone are not supported");
-}
-
-void read_layers(fields& in, const family_defaults& family, model_config& out) {
-    if (family.recurrent != recurrent_spelling::none) return read_hybrid_layers(in, family, out);
-    const int count = in.integer("num_hidden_layers", family.layers, 1, 4096);
-    const layer_ropes ropes = read_rope(in, family.rope, out.context_tokens_max);
-    const int window = in.integer("sliding_window", family.window, 1, context_max);
-    const std::vector<bool> mixtures = read_mixture_layers(in, family, count);
-    for (const bool slides : read_sliding(in, family, count)) {
-        const bool mixture = mixtures[out.layers.size()];
-        out.layers.push_back(slides ? layer_config{window, ropes.sliding, mixture}
-                                    : layer_config{0, ropes.full, mixture});
-    }
 }
 
 void read_mlp(fields& in, const family_defaults& family, model_config& out) {
@@ -250,12 +180,14 @@ model_config read_config(fields& in, const family_defaults& family) {
     read_recurrence(in, family, out);
     out.norm_eps = static_cast<float>(in.real(family.norm_eps_field, family.norm_eps, 0.0, 1.0));
     out.norm_one_plus = family.norm_one_plus;
+    out.pre_norms = family.pre_norms;
     out.post_norms = family.post_norms;
     if (family.scaled_embedding) out.embedding_scale = read_embedding_scale(in, out.hidden);
     if (family.has_multipliers) read_multipliers(in, out);
     const char* tied = in.has("tie_embedding") ? "tie_embedding" : "tie_word_embeddings";
     out.tied_head = in.boolean(tied, family.tied_head);
     read_layers(in, family, out);
+    out.choose_rope(out.context_tokens_max);
     return out;
 }
 
@@ -319,20 +251,20 @@ std::optional<weight_form> find_weight_form(std::string_view name) noexcept {
 
 namespace {
 
+std::string unknown_type(const std::string& field, const std::string& type) {
+    std::string known;
+    for (const family_defaults& each : model_families())
+        known += (known.empty() ? "" : ", ") + std::string(each.model_type);
+    return "config.json: " + field + " is \"" + type + "\": supported are " + known;
+}
+
 /// `generation` may be null. Errors: incompatible, beginning with the name of the file.
 result<model_config> parse_objects(const json::object& root, const json::object* generation) {
     std::string complaint;
     fields in(root, "", complaint);
     const std::string model_type = in.string("model_type", "");
     const family_defaults* family = find_family(model_type);
-    if (family == nullptr) {
-        std::string known;
-        for (const family_defaults& each : model_families()) {
-            known += (known.empty() ? "" : ", ") + std::string(each.model_type);
-        }
-        return incompatible("config.json: model_type is \"" + model_type + "\": supported are " +
-                            known);
-    }
+    if (family == nullptr) return incompatible(unknown_type("model_type", model_type));
     // Of a multimodal model only the language model runs; the token ids that end a turn may be
     // given outside.
     const json::object nothing;
@@ -340,7 +272,10 @@ result<model_config> parse_objects(const json::object& root, const json::object*
     if (family->text_model_type != nullptr) {
         inside = in.object("text_config");
         if (inside == nullptr) inside = &nothing;
-        family = find_family(family->text_model_type);
+        fields text(*inside, "text_config.", complaint);
+        const std::string said = text.string("model_type", family->text_model_type);
+        family = find_family(said);
+        if (family == nullptr) return incompatible(unknown_type("text_config.model_type", said));
     }
     const bool nested = inside != &in.raw();
     fields text(*inside, nested ? "text_config." : "", complaint);
@@ -410,16 +345,36 @@ result<model_config> model_config::load(const std::string& model) {
 }
 
 int model_config::kv_layers() const {
-    return static_cast<int>(std::count_if(layers.begin(), layers.end(), [](const auto& layer) {
-        return layer.mixer == mixer_kind::attention;
-    }));
+    int count = 0;
+    for (int i = 0; i < static_cast<int>(layers.size()); ++i) count += stores_kv(i);
+    return count;
 }
 
 int model_config::kv_layer(int layer) const {
+    const layer_config& each = layers[static_cast<std::size_t>(layer)];
+    if (each.mixer != mixer_kind::attention) return -1;
     int before = 0;
-    for (int i = 0; i < layer; ++i)
-        before += layers[static_cast<std::size_t>(i)].mixer == mixer_kind::attention;
-    return layers[static_cast<std::size_t>(layer)].mixer == mixer_kind::attention ? before : -1;
+    for (int i = 0; i < (each.kv_source < 0 ? layer : each.kv_source); ++i) before += stores_kv(i);
+    return before;
+}
+
+bool model_config::has_uniform_heads() const {
+    return std::all_of(layers.begin(), layers.end(), [&](const layer_config& layer) {
+        return kv_heads_of(layer) == kv_heads && head_dim_of(layer) == head_dim;
+    });
+}
+
+void model_config::choose_rope(int tokens) {
+    for (layer_config& layer : layers)
+        if (!layer.rope.short_divisors.empty() && tokens <= layer.rope.original_context)
+            layer.rope.divisors = layer.rope.short_divisors;
+}
+
+std::string model_config::rope_identity() const {
+    for (const layer_config& layer : layers)
+        if (!layer.rope.short_divisors.empty())
+            return layer.rope.divisors == layer.rope.short_divisors ? "rope=short" : "rope=long";
+    return "";
 }
 
 std::vector<state_region> model_config::state_regions() const {
@@ -499,13 +454,14 @@ storage::kv_layout make_kv_layout(const model_config& config, storage::kv_recipe
                                   int block_tokens) {
     std::vector<storage::kv_layer> layers;
     for (const layer_config& layer : config.layers) {
-        if (layer.mixer != mixer_kind::attention) continue;
+        if (layer.mixer != mixer_kind::attention || layer.kv_source >= 0) continue;
         const latent_config& latent = config.latent;
         if (latent.rank > 0) {
             const int values = latent.stored_rank();
             layers.push_back({1, values + latent.stored_rope(), values, layer.window, true});
         } else {
-            layers.push_back({config.kv_heads, config.head_dim, config.head_dim, layer.window});
+            const int dim = config.head_dim_of(layer);
+            layers.push_back({config.kv_heads_of(layer), dim, dim, layer.window});
         }
     }
     return storage::kv_layout(std::move(layers), recipe, block_tokens, config.state_bytes());

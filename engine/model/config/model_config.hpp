@@ -31,9 +31,18 @@ struct rope_parameters {
     bool truncate = true;         // yarn blends between whole dimensions
     double amplitude = 1.0;       // of cosines and sines
     std::vector<float> divisors;  // of each frequency; empty: 1
-    double portion = 1.0;         // of a head's elements that rotate, from the first; 0: none
-    /// How many elements of a head rotate.
-    int rotated(int head_dim) const { return static_cast<int>(head_dim * portion); }
+    /// Those of a context of at most original_context tokens, where they are others: see
+    /// model_config::choose_rope().
+    std::vector<float> short_divisors;
+    double portion = 1.0;  // of a head's elements that rotate, from the first; 0: none
+    /// The portion is one of pairs: the first pairs of the whole head turn, the others stand still.
+    bool proportional = false;
+    /// Queries are multiplied by 1 + query_growth * ln(1 + floor(position / original_context)).
+    double query_growth = 0.0;
+    /// How many elements of a head are in pairs that rotate or stand still.
+    int rotated(int head_dim) const {
+        return proportional ? head_dim : static_cast<int>(head_dim * portion);
+    }
     bool operator==(const rope_parameters&) const = default;
 };
 
@@ -72,6 +81,9 @@ struct mixture_config {
     bool normalised = true;     // sigmoid: weights are divided by their sum plus norm_epsilon
     float norm_epsilon = 0.0f;  // of that
     bool shared_gate = false;   // the shared MLP is multiplied by the sigmoid of a row times x
+    /// The experts stand beside the layer's own MLP. Each of the two has norms of its own, the
+    /// router reads the stream itself, and each expert's share has a factor.
+    bool beside_mlp = false;
 };
 
 /// Multi-head latent attention. Of a token the cache holds one latent vector and one rotated piece
@@ -97,6 +109,12 @@ struct layer_config {
     bool mixture = false;  // of experts, or one MLP
     mixer_kind mixer = mixer_kind::attention;
     bool feed_forward = true;  // or none: the layer is its mixer alone
+    // Where 0 stands, the layer has what the model says.
+    int kv_heads = 0;
+    int head_dim = 0;
+    int intermediate = 0;
+    int kv_source = -1;             // the layer whose keys and values it reads; -1: its own
+    bool values_from_keys = false;  // a value is what k_proj gives, before norm and rope
 };
 
 struct model_config {
@@ -105,7 +123,7 @@ struct model_config {
     int intermediate = 0;
     int heads = 0;
     int kv_heads = 0;  // latent attention: 1
-    int head_dim = 0;  // latent attention: the part that is rotated
+    int head_dim = 0;  // of the widest layer; latent attention: the part that is rotated
     int vocabulary = 0;
     int context_tokens_max = 0;
     float norm_eps = 1e-6f;
@@ -113,13 +131,20 @@ struct model_config {
     bool qkv_bias = false;
     bool o_bias = false;
     bool mlp_bias = false;
-    bool qk_norm = false;         // queries and keys are normalised head by head, before rope
-    bool norm_one_plus = false;   // norms multiply by 1 + weight
-    bool post_norms = false;      // what attention and MLP give is normalised before it is added
+    bool qk_norm = false;        // queries and keys are normalised head by head, before rope
+    bool joint_qk_norm = false;  // the same of all heads at once
+    bool value_norm = false;     // values are normalised head by head, without weights
+    bool norm_one_plus = false;  // norms multiply by 1 + weight
+    bool pre_norms = true;       // what attention and MLP read is normalised
+    bool post_norms = false;     // what they give is normalised before it is added
+    bool layer_scales = false;  // behind each layer the stream is multiplied by a number of its own
     bool attention_gate = false;  // a head's result is multiplied by the sigmoid of a gate
     float embedding_scale = 1.0f;
     float residual_scale = 1.0f;  // of what mixer and feed-forward add
     float logit_scale = 1.0f;
+    float logit_cap = 0.0f;  // logits are cap * tanh(logits / cap); 0: as they are
+    /// Of what each layer is told of a token by its id, beside the stream; 0: nothing.
+    int layer_input_dim = 0;
     double attention_scale = 0.0;  // of q·k
     bool sinks = false;  // each head has a score that takes attention away from all tokens
     activation_kind activation = activation_kind::silu;
@@ -141,10 +166,34 @@ struct model_config {
     }
     int value_width() const { return heads * (latent.rank > 0 ? latent.value_dim : head_dim); }
 
-    /// Layers that have K and V, which are all that the KV layout knows of.
+    /// Layers that have K and V of their own, which are all that the KV layout knows of.
     int kv_layers() const;
-    /// A layer's number among these, or -1.
+    /// A layer's number among these, or its source's, or -1 where it does not attend.
     int kv_layer(int layer) const;
+    /// Whether the layer's K and V are stored for it.
+    bool stores_kv(int layer) const {
+        const layer_config& each = layers[static_cast<std::size_t>(layer)];
+        return each.mixer == mixer_kind::attention && each.kv_source < 0;
+    }
+    /// Of a layer that attends.
+    int kv_heads_of(const layer_config& layer) const {
+        return layer.kv_heads > 0 ? layer.kv_heads : kv_heads;
+    }
+    int head_dim_of(const layer_config& layer) const {
+        return layer.head_dim > 0 ? layer.head_dim : head_dim;
+    }
+    int intermediate_of(const layer_config& layer) const {
+        return layer.intermediate > 0 ? layer.intermediate : intermediate;
+    }
+    /// Whether all layers that attend have heads of the same number and width.
+    bool has_uniform_heads() const;
+
+    /// Conversations have at most `tokens` tokens. Where rope differs between short and long
+    /// contexts, all of them have one of the two, which this decides; parse() decides by
+    /// context_tokens_max. Requires: tokens > 0, fewer than in an earlier call.
+    void choose_rope(int tokens);
+    /// What choose_rope() has decided, for fingerprints: "" where there is no choice.
+    std::string rope_identity() const;
 
     /// Bytes of what the recurrent layers know of the tokens read so far, a multiple of 64; 0 where
     /// there are none. One buffer for all layers, in ascending order: of each its matrices, then

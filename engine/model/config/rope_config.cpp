@@ -6,6 +6,12 @@ namespace semantic::engine {
 
 namespace {
 
+/// How long conversations may be, and were in the first training; 0: no field says.
+struct rope_context {
+    int tokens = 0;
+    int original = 0;
+};
+
 double yarn_amplitude(double factor, double weight) {
     return factor <= 1.0 ? 1.0 : 0.1 * weight * std::log(factor) + 1.0;
 }
@@ -27,6 +33,7 @@ void read_yarn(fields& in, int context, rope_parameters& rope) {
     rope.beta_slow = in.real("beta_slow", 1.0, 0.0, 1e6);
     rope.truncate = in.boolean("truncate", true);
     rope.original_context = in.integer("original_max_position_embeddings", context, 1, context_max);
+    rope.query_growth = in.real("llama_4_scaling_beta", 0.0, -1e-9, 100.0);
     const double one = in.real("mscale", 0.0, -1e-9, 100.0),
                  all = in.real("mscale_all_dim", 0.0, -1e-9, 100.0);
     const double missing = one != 0.0 && all != 0.0
@@ -35,13 +42,56 @@ void read_yarn(fields& in, int context, rope_parameters& rope) {
     rope.amplitude = in.real("attention_factor", missing, 0.0, 100.0);
 }
 
+/// A divisor for each pair that turns.
+std::vector<float> read_factors(fields& source, const char* name) {
+    std::vector<float> factors;
+    const json::value* list = source.find(name);
+    if (list == nullptr || !list->is_array()) {
+        source.complain(source.path(name) + " is missing or no list: longrope scaling needs it");
+        return factors;
+    }
+    for (const json::value& each : list->get_array()) {
+        const float factor = each.is_number() ? each.to_number<float>() : 0.0f;
+        if (!(std::isfinite(factor) && factor > 0.0f)) {
+            source.refuse(name, each, "numbers above 0 are needed");
+            return factors;
+        }
+        factors.push_back(factor);
+    }
+    return factors;
+}
+
+/// Frequencies are divided by one list of factors in contexts as long as those of the first
+/// training, and by another one in longer ones; the amplitude is the same in both.
+void read_longrope(fields& source, const rope_context& context, rope_parameters& rope) {
+    rope.divisors = read_factors(source, "long_factor");
+    rope.short_divisors = read_factors(source, "short_factor");
+    rope.original_context =
+        source.integer("original_max_position_embeddings", context.original, 1, context_max);
+    if (rope.original_context < 2.0) {
+        return source.complain(source.path("original_max_position_embeddings") +
+                               " is missing, longrope scaling needs it");
+    }
+    const double stretched = context.tokens / rope.original_context;
+    const double missing =
+        stretched <= 1.0 ? 1.0
+                         : std::sqrt(1.0 + std::log(stretched) / std::log(rope.original_context));
+    rope.amplitude = source.real("attention_factor", missing, 0.0, 100.0);
+}
+
 /// The scaling part, from `rope_scaling` or `rope_parameters`.
-void read_rope_scaling(fields in, int context, rope_parameters& rope) {
+void read_rope_scaling(fields in, const rope_context& context, rope_parameters& rope) {
     const char* spelling = in.has("rope_type") ? "rope_type" : "type";
     const std::string type = in.string(spelling, "default");
     if (type == "default") return;
+    if (type == "longrope" || type == "su") return read_longrope(in, context, rope);
+    if (type == "proportional") {
+        rope.proportional = true;
+        return;
+    }
     if (type != "linear" && type != "llama3" && type != "yarn") {
-        in.refuse(spelling, json::value(type), "supported are default, linear, llama3 and yarn");
+        in.refuse(spelling, json::value(type),
+                  "supported are default, linear, llama3, yarn, longrope and proportional");
         return;
     }
     if (!in.has("factor")) {
@@ -50,8 +100,8 @@ void read_rope_scaling(fields in, int context, rope_parameters& rope) {
     }
     rope.factor = in.real("factor", 1.0, 0.0, 1e6);
     if (type == "linear") rope.type = rope_parameters::scaling::linear;
-    if (type == "llama3") read_llama3(in, context, rope);
-    if (type == "yarn") read_yarn(in, context, rope);
+    if (type == "llama3") read_llama3(in, context.tokens, rope);
+    if (type == "yarn") read_yarn(in, context.tokens, rope);
 }
 
 double read_portion(fields& source, double missing, bool may_be_partial) {
@@ -66,7 +116,7 @@ double read_portion(fields& source, double missing, bool may_be_partial) {
 /// One kind of layer's, from an object that has base and scaling together. `missing`: what the
 /// fields have when they are not there.
 rope_parameters read_joint_rope(fields in, const rope_parameters& missing, bool may_be_partial,
-                                int context) {
+                                const rope_context& context) {
     rope_parameters rope;
     rope.theta = in.real("rope_theta", missing.theta, 0.0, 1e12);
     rope.portion = read_portion(in, missing.portion, may_be_partial);
@@ -76,12 +126,17 @@ rope_parameters read_joint_rope(fields in, const rope_parameters& missing, bool 
 
 }  // namespace
 
-layer_ropes read_rope(fields& in, const rope_defaults& family, int context) {
+layer_ropes read_rope(fields& in, const rope_defaults& family, int context_tokens) {
     layer_ropes out;
-    const bool apart = family.theta_sliding != 0.0, may_be_partial = family.portion != 1.0;
+    const rope_context context{context_tokens,
+                               in.integer("original_max_position_embeddings", 0, 1, context_max)};
+    const bool apart = family.theta_sliding != 0.0 || family.scales_full_only,
+               may_be_partial = family.portion != 1.0 || family.may_be_partial;
     const double theta = in.real("rope_theta", family.theta, 0.0, 1e12);
     const double theta_sliding =
-        apart ? in.real("rope_local_base_freq", family.theta_sliding, 0.0, 1e12) : theta;
+        family.theta_sliding != 0.0
+            ? in.real("rope_local_base_freq", family.theta_sliding, 0.0, 1e12)
+            : theta;
     out.full.theta = theta;
     out.sliding.theta = theta_sliding;
     if (may_be_partial)
@@ -112,6 +167,7 @@ layer_ropes read_rope(fields& in, const rope_defaults& family, int context) {
     if (!nested) {
         out.full = read_joint_rope(inner, out.full, may_be_partial, context);
         if (!apart) out.sliding = out.full;
+        if (family.scales_full_only) out.sliding.theta = out.full.theta;
         return out;
     }
     const auto kind = [&](const char* name, rope_parameters& rope) {

@@ -12,7 +12,9 @@ inline constexpr int context_max = 1 << 24;  // tokens
 struct rope_defaults {
     double theta = 10000.0;
     double theta_sliding = 0.0;     // 0: sliding layers turn as full ones do
-    double portion = 1.0;           // of a head that rotates; 1: no file may say less
+    double portion = 1.0;           // of a head that rotates
+    bool may_be_partial = false;    // a file may say another portion
+    bool scales_full_only = false;  // scaling is of the layers without window alone
     const char* scaling = nullptr;  // JSON, for a file that has no rope at all
 };
 

@@ -50,7 +50,9 @@ std::vector<float> yarn_frequencies(const rope_parameters& rope, int head_dim) {
 std::vector<float> rope_frequencies(const rope_parameters& rope, int dim) {
     if (rope.type == rope_parameters::scaling::yarn) return yarn_frequencies(rope, dim);
     std::vector<float> frequencies(static_cast<std::size_t>(dim / 2));
-    for (std::size_t i = 0; i < frequencies.size(); ++i) {
+    const auto turning =
+        rope.proportional ? static_cast<std::size_t>(rope.portion * dim / 2) : frequencies.size();
+    for (std::size_t i = 0; i < turning; ++i) {
         const double exponent = 2.0 * static_cast<double>(i) / dim;
         auto frequency = static_cast<float>(1.0 / std::pow(rope.theta, exponent));
         if (rope.type == rope_parameters::scaling::linear) {
@@ -88,6 +90,9 @@ rope_angles::rope_angles(const model_config& config, int rows_max)
         amplitudes_.push_back(set.amplitude);
         frequencies_.push_back(rope_frequencies(set, set.rotated(config.head_dim)));
         angles_.emplace_back(static_cast<std::size_t>(rows_max) * 2 * half_);
+        growths_.push_back(set.query_growth);
+        growth_steps_.push_back(set.original_context);
+        query_scales_.emplace_back(static_cast<std::size_t>(rows_max), 1.0f);
     }
 }
 
@@ -103,6 +108,10 @@ void rope_angles::fill(int row, int position) {
             cosines[half_ + i] =
                 static_cast<float>(std::sin(static_cast<double>(angle)) * amplitudes_[set]);
         }
+        if (growths_[set] == 0.0) continue;
+        const double turns = std::floor(position / growth_steps_[set]);
+        query_scales_[set][static_cast<std::size_t>(row)] =
+            static_cast<float>(1.0 + growths_[set] * std::log(1.0 + turns));
     }
 }
 

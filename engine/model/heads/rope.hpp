@@ -32,6 +32,10 @@ class rope_angles {
 
     /// Rotates a query or key x [head_dim] in place, as far as its head rotates.
     void turn(const kernel_table& kernels, int layer, int row, float* x) const;
+    /// What a query is multiplied by behind rope, beside the amplitude: 1 in most models.
+    float query_scale(int layer, int row) const {
+        return query_scales_[set_of(layer)][static_cast<std::size_t>(row)];
+    }
     /// Shape: [rotated elements / 2] each.
     const float* cosines(int layer, int row) const { return at(layer, row); }
     const float* sines(int layer, int row) const { return at(layer, row) + half_; }
@@ -51,8 +55,10 @@ class rope_angles {
     std::size_t half_;
     std::vector<int> set_of_layer_;   // layers with equal parameters share their angles
     std::vector<double> amplitudes_;  // [set]
-    std::vector<std::vector<float>> frequencies_;  // [set][rotated elements / 2]
-    std::vector<std::vector<float>> angles_;       // [set][rows_max][cosines, sines]
+    std::vector<std::vector<float>> frequencies_;   // [set][rotated elements / 2]
+    std::vector<std::vector<float>> angles_;        // [set][rows_max][cosines, sines]
+    std::vector<double> growths_, growth_steps_;    // [set], rope_parameters::query_growth
+    std::vector<std::vector<float>> query_scales_;  // [set][rows_max]
 };
 
 }  // namespace semantic::engine

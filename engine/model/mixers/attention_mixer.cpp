@@ -87,8 +87,13 @@ void attention_mixer::project_panel(int layer, int begin, int end, bool queries,
                              ? std::max(1, shaped_keys_max / context_.config.kv_heads)
                              : 1;
     const int parts = (count + together - 1) / together;
+    const bool joint = context_.config.joint_qk_norm;
     context_.tasks.for_rows(0, parts, 4 * together * (q_width + 2 * kv_width_), [&](int part) {
         const int first = part * together, last = std::min(first + together, count);
+        for (int i = first; joint && i < last; ++i) {
+            if (queries) norm(q + area(i, q_width), w.q_norm);
+            if (keys_and_values) norm(k + area(i, kv_width_), w.k_norm);
+        }
         if (queries)
             for (int i = first; i < last; ++i) place_query(layer, begin + i, q + area(i, q_width));
         if (keys_and_values)
@@ -97,11 +102,9 @@ void attention_mixer::project_panel(int layer, int begin, int end, bool queries,
     });
 }
 
-/// Nothing where the model has no such norm.
-void attention_mixer::norm_head(float* x, const std::vector<float>& weight) const {
-    if (weight.empty()) return;
+void attention_mixer::norm(float* x, const std::vector<float>& weight) const {
     const model_config& config = context_.config;
-    context_.kernels.rms_norm(x, weight.data(), x, config.head_dim, config.norm_eps,
+    context_.kernels.rms_norm(x, weight.data(), x, static_cast<int>(weight.size()), config.norm_eps,
                               config.norm_one_plus);
 }
 
@@ -122,9 +125,11 @@ void attention_mixer::place_query(int layer, int row, const float* q) {
                 std::memcpy(gate, from + dim, as_size(dim) * sizeof(float));
                 sigmoid(context_.kernels, gate, as_size(dim));
             }
-            norm_head(query, w.q_norm);
+            if (config.qk_norm) norm(query, w.q_norm);
             captured_.take_query(config, kv_layer(layer), row, head, query);
             context_.rows.angles().turn(context_.kernels, layer, row, query);
+            if (const float scale = context_.rows.angles().query_scale(layer, row); scale != 1.0f)
+                for (int j = 0; j < dim; ++j) query[j] *= scale;
             row_store_.rotate(layout_.k(kv_layer(layer)), query);
         }
         queries_.quantize(context_.kernels, kv_head, row);
@@ -141,7 +146,7 @@ void attention_mixer::append(int layer, int begin, int end, float* k, float* v) 
         for (int head = 0; head < config.kv_heads; ++head) {
             const std::size_t from = area(row - begin, kv_width_) + area(head, config.head_dim);
             float* key = k + from;
-            norm_head(key, context_.layer(layer).k_norm);
+            if (config.qk_norm) norm(key, context_.layer(layer).k_norm);
             captured_.take_key(config, stored, row, head, key);
             context_.rows.angles().turn(context_.kernels, layer, row, key);
             keys.add(at, head, key);

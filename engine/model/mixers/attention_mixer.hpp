@@ -45,7 +45,8 @@ class attention_mixer {
     void project_panel(int layer, int begin, int end, bool queries, bool keys_and_values);
     void place_query(int layer, int row, const float* q);
     void append(int layer, int begin, int end, float* k, float* v);
-    void norm_head(float* x, const std::vector<float>& weight) const;
+    /// x [weight.size()]
+    void norm(float* x, const std::vector<float>& weight) const;
     void apply_gates(float* attended) const;
     int kv_layer(int layer) const { return kv_layers_[static_cast<std::size_t>(layer)]; }
     row_store::token token_at(int row) const {

@@ -26,9 +26,13 @@ void residual_stream::move(int from, int to) {
 
 float* residual_stream::read_normed(int begin, int end, const std::vector<float>& weight) {
     tasks_.for_rows(begin, end, config_.hidden, [&](int row) {
-        kernels_.rms_norm(at(row), weight.data(),
-                          normed_.data() + as_size(row - begin) * as_size(config_.hidden),
-                          config_.hidden, config_.norm_eps, config_.norm_one_plus);
+        float* to = normed_.data() + as_size(row - begin) * as_size(config_.hidden);
+        if (weight.empty()) {
+            std::memcpy(to, at(row), as_size(config_.hidden) * sizeof(float));
+        } else {
+            kernels_.rms_norm(at(row), weight.data(), to, config_.hidden, config_.norm_eps,
+                              config_.norm_one_plus);
+        }
     });
     return normed_.data();
 }

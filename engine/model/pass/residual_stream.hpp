@@ -20,8 +20,8 @@ class residual_stream {
     float* at(int row);  // [hidden]
     void move(int from, int to);
 
-    /// Returns: the norm of the rows [begin, end) [end - begin, hidden], until the next call; the
-    /// caller may use it up.
+    /// Returns: the norm of the rows [begin, end) [end - begin, hidden], or a copy of them where
+    /// `weight` is empty, until the next call; the caller may use it up.
     float* read_normed(int begin, int end, const std::vector<float>& weight);
     /// Adds y [end - begin, hidden] to the rows [begin, end), normalised first where there is a
     /// `post_norm`, and scaled as the model says. y is used up.

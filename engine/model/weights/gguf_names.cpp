@@ -39,6 +39,7 @@ constexpr name_row of_layer[] = {
     {"attn_k", "self_attn.k_proj"},
     {"attn_v", "self_attn.v_proj"},
     {"attn_output", "self_attn.o_proj"},
+    {"attn_qkv", "self_attn.qkv_proj"},
     {"attn_q_norm", "self_attn.q_norm"},
     {"attn_k_norm", "self_attn.k_norm"},
     {"attn_q_a", "self_attn.q_a_proj"},
@@ -90,6 +91,7 @@ std::string name_in_layer(std::string_view name, std::string_view model_type) {
     if (name == "ffn_norm")
         return model_type == "gemma3_text" ? "pre_feedforward_layernorm"
                                            : "post_attention_layernorm";
+    if (name == "ffn_up" && model_type == "phi3") return "mlp.gate_up_proj";
     if (name == "ffn_gate_inp") return one_tensor_of_all ? "mlp.router" : "mlp.gate";
     if (const std::string_view experts = look_up(of_experts, name); !experts.empty())
         return (one_tensor_of_all ? "mlp.experts." : "mlp.switch_mlp.") + std::string(experts);
@@ -126,6 +128,7 @@ std::string published_name(std::string_view name, std::string_view model_type) {
     }
     const std::string before = "model.layers." + std::string(layer->first) + ".";
     if (layer->second == "attn_sinks") return before + "self_attn.sinks";
+    if (layer->second == "exp_probs_b" && kind == ".bias") return before + "mlp.expert_bias";
     const std::string found = name_in_layer(layer->second, model_type);
     return found.empty() ? "" : before + found + std::string(kind);
 }
@@ -179,7 +182,7 @@ result<std::vector<stored_tensor>> published_tensors(const storage::gguf_view& v
     }
     std::vector<stored_tensor> tensors;
     for (const auto& [name, tensor] : view.tensors) {
-        if (name == "rope_freqs.weight") continue;  // the config has read it
+        if (name.starts_with("rope_f")) continue;  // rope_freqs, rope_factors_long: in the config
         const auto bad = [&, name = std::string_view(name)](const std::string& why) {
             return failure{errc::incompatible, "tensor " + std::string(name) + why};
         };

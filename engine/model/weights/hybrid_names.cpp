@@ -37,6 +37,10 @@ constexpr renaming granite_names[] = {
     {".block_sparse_moe.output_linear.", ".mlp.switch_mlp.down_proj."},
 };
 
+constexpr renaming glm_names[] = {
+    {".mlp.gate.e_score_correction_bias", ".mlp.expert_bias"},
+};
+
 constexpr renaming nemotron_names[] = {
     {"backbone.embeddings.", "model.embed_tokens."},
     {"backbone.norm_f.", "model.norm."},
@@ -101,6 +105,7 @@ std::span<const renaming> names_of(std::string_view model_type) {
     if (model_type.starts_with("qwen3_5") || model_type == "qwen3_next") return qwen_names;
     if (model_type == "granitemoehybrid") return granite_names;
     if (model_type == "nemotron_h") return nemotron_names;
+    if (model_type.starts_with("glm4_moe")) return glm_names;
     return {};
 }
 

@@ -2,23 +2,35 @@
 
 #include <cmath>
 #include <string>
+#include <utility>
 
 namespace semantic::engine {
 
 namespace {
 
+/// Queries, keys and values in three tensors, or in one, as Phi has them.
 void plan_attention(tensor_reader& in, const model_config& c, const std::string& prefix,
                     layer_weights& layer) {
-    const int kv_rows = c.kv_heads * c.head_dim;
-    const int query_rows = c.query_width() * (c.attention_gate ? 2 : 1);
-    in.linear(prefix + "q_proj", query_rows, c.hidden, c.qkv_bias, layer.q);
-    in.linear(prefix + "k_proj", kv_rows, c.hidden, c.qkv_bias, layer.k);
-    in.linear(prefix + "v_proj", kv_rows, c.hidden, c.qkv_bias, layer.v);
-    in.linear(prefix + "o_proj", c.hidden, c.value_width(), c.o_bias, layer.o);
+    const int query_heads = c.query_width(), kv_rows = c.kv_heads * c.head_dim;
+    const int query_rows = query_heads * (c.attention_gate ? 2 : 1);
+    if (in.contains(prefix + "qkv_proj.weight")) {
+        const auto rows = [&](int first, int count, linear_weights& out) {
+            in.part(prefix + "qkv_proj", {{query_rows + 2 * kv_rows}, first}, false, count,
+                    c.hidden, out.matrix);
+        };
+        rows(0, query_rows, layer.q);
+        rows(query_rows, kv_rows, layer.k);
+        rows(query_rows + kv_rows, kv_rows, layer.v);
+    } else {
+        in.linear(prefix + "q_proj", query_rows, c.hidden, c.qkv_bias, layer.q);
+        in.linear(prefix + "k_proj", kv_rows, c.hidden, c.qkv_bias, layer.k);
+        in.linear(prefix + "v_proj", kv_rows, c.hidden, c.qkv_bias, layer.v);
+    }
+    in.linear(prefix + "o_proj", c.hidden, query_heads, c.o_bias, layer.o);
     if (c.sinks) in.vector(prefix + "sinks", c.heads, layer.sinks);
-    if (!c.qk_norm) return;
-    in.vector(prefix + "q_norm.weight", c.head_dim, layer.q_norm);
-    in.vector(prefix + "k_norm.weight", c.head_dim, layer.k_norm);
+    if (!c.qk_norm && !c.joint_qk_norm) return;
+    in.vector(prefix + "q_norm.weight", c.joint_qk_norm ? query_heads : c.head_dim, layer.q_norm);
+    in.vector(prefix + "k_norm.weight", c.joint_qk_norm ? kv_rows : c.head_dim, layer.k_norm);
 }
 
 /// kv_b_proj would expand a latent to every head's key and value, in turns. Its key rows are kept
@@ -123,17 +135,16 @@ void plan_state_space(tensor_reader& reader, const model_config& c, const std::s
     reader.linear(prefix + "out_proj", c.hidden, width, false, layer.o);
 }
 
-/// Gate and up in one tensor, one below the other, as Granite's folders have them; or apart.
+/// Gate and up in one tensor, one below the other, as Granite's and Phi's folders have them; or
+/// apart.
 void plan_mlp(tensor_reader& in, const model_config& c, const std::string& prefix, int inner,
               gated_weights& mlp) {
-    if (in.contains(prefix + "input_linear.weight")) {
-        const auto half = [&](int first, linear_weights& out) {
-            in.part(prefix + "input_linear", {{2 * inner}, first}, false, inner, c.hidden,
-                    out.matrix);
-        };
-        half(0, mlp.gate);
-        half(inner, mlp.up);
-        return in.linear(prefix + "output_linear", c.hidden, inner, false, mlp.down);
+    for (const auto& [both, last] :
+         {std::pair{"input_linear", "output_linear"}, std::pair{"gate_up_proj", "down_proj"}}) {
+        if (!in.contains(prefix + both + ".weight")) continue;
+        in.part(prefix + both, {{2 * inner}, 0}, false, inner, c.hidden, mlp.gate.matrix);
+        in.part(prefix + both, {{2 * inner}, inner}, false, inner, c.hidden, mlp.up.matrix);
+        return in.linear(prefix + last, c.hidden, inner, false, mlp.down);
     }
     if (c.activation != activation_kind::relu_squared)
         in.linear(prefix + "gate_proj", inner, c.hidden, c.mlp_bias, mlp.gate);
@@ -233,9 +244,9 @@ void plan_norms(tensor_reader& in, const model_config& c, const layer_config& ki
         in.vector(prefix + name + "_layernorm.weight", c.hidden, out);
     };
     if (kind.mixer == mixer_kind::none) return norm("input", layer.mlp_norm);
-    norm("input", layer.mixer_norm);
+    if (c.pre_norms) norm("input", layer.mixer_norm);
     if (!kind.feed_forward) return;
-    norm(c.post_norms ? "pre_feedforward" : "post_attention", layer.mlp_norm);
+    if (c.pre_norms) norm(c.post_norms ? "pre_feedforward" : "post_attention", layer.mlp_norm);
     if (!c.post_norms) return;
     norm("post_attention", layer.mixer_post_norm);
     norm("post_feedforward", layer.mlp_post_norm);

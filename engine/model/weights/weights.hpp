@@ -56,15 +56,15 @@ struct recurrent_weights {
 };
 
 struct layer_weights {
-    std::vector<float> mixer_norm;  // [hidden], or empty: there is no mixer
+    std::vector<float> mixer_norm;  // [hidden], or empty: there is no mixer, or no norm before it
     /// [query_width, hidden or query rank]; where attention is gated, of each head its query and
     /// then its gate.
     linear_weights q;
     linear_weights k, v;                                // [kv_heads * head_dim, hidden]
-    std::vector<float> q_norm, k_norm;                  // [head_dim] or empty
+    std::vector<float> q_norm, k_norm;                  // [head_dim], of all heads, or empty
     linear_weights o;                                   // [hidden, width of a mixer's result]
     std::vector<float> mixer_post_norm, mlp_post_norm;  // [hidden] or empty
-    std::vector<float> mlp_norm;                        // [hidden], or empty: no feed-forward
+    std::vector<float> mlp_norm;                        // [hidden], or empty alike
     std::vector<float> sinks;                           // [heads] or empty
     // Latent attention only, in place of k and v.
     linear_weights q_down;            // [query rank, hidden] or empty

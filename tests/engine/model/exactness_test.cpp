@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <map>
 #include <memory>
 #include <string>
 #include <tuple>
@@ -18,11 +19,11 @@ namespace {
 using storage::token_id;
 using tests::loaded_model;
 
-std::vector<token_id> some_tokens(int count, int vocabulary, std::uint32_t seed) {
+std::vector<token_id> some_tokens(int count, std::size_t vocabulary, std::uint32_t seed) {
     std::vector<token_id> ids;
     for (int i = 0; i < count; ++i) {
         seed = seed * 1664525u + 1013904223u;
-        ids.push_back(static_cast<token_id>((seed >> 8) % static_cast<std::uint32_t>(vocabulary)));
+        ids.push_back(static_cast<token_id>((seed >> 8) % vocabulary));
     }
     return ids;
 }
@@ -47,8 +48,16 @@ class exactness : public testing::TestWithParam<std::tuple<const char*, const ch
         of.recipe = recipe;
         return of;
     }
+    static std::size_t vocabulary() {
+        static std::map<std::string, std::size_t> known;
+        std::size_t& size = known[std::get<0>(GetParam())];
+        if (size == 0)
+            size = static_cast<std::size_t>(
+                model_config::load(run(1, "auto", 256).folder).value().vocabulary);
+        return size;
+    }
     /// Over two blocks of 256, so that frames are merged.
-    static std::vector<token_id> prompt() { return some_tokens(600, 448, 7); }
+    static std::vector<token_id> prompt() { return some_tokens(600, vocabulary(), 7); }
     static std::vector<float> logits(int threads, int chunk) {
         loaded_model m = model(threads);
         const auto sequence = m.new_sequence();
@@ -72,8 +81,8 @@ TEST_P(exactness, threads_leave_no_trace) {
 
 TEST_P(exactness, batch_mates_leave_no_trace) {
     loaded_model m = model(2);
-    const std::vector<token_id> a = prompt(), b = some_tokens(290, 448, 1),
-                                c = some_tokens(33, 448, 2);
+    const std::vector<token_id> a = prompt(), b = some_tokens(290, vocabulary(), 1),
+                                c = some_tokens(33, vocabulary(), 2);
     std::vector<float> alone[3];
     const std::vector<token_id>* prompts[] = {&a, &b, &c};
     for (int i = 0; i < 3; ++i) alone[i] = m.logits(*m.new_sequence(), *prompts[i], 100);
@@ -101,7 +110,7 @@ TEST_P(exactness, batch_mates_leave_no_trace) {
         const std::vector<float> out = m.step(batch, tokens);
         auto from = out.begin();
         for (std::size_t i = 0; i < who.size(); ++i) {
-            const auto count = static_cast<std::ptrdiff_t>(tokens[i].size() * 448);
+            const auto count = static_cast<std::ptrdiff_t>(tokens[i].size() * vocabulary());
             together[who[i]].insert(together[who[i]].end(), from, from + count);
             from += count;
         }
@@ -116,9 +125,9 @@ TEST_P(exactness, a_prefix_shared_by_two_sequences_gives_what_a_fresh_one_gives)
     const auto owner = m.new_sequence();
     m.logits(*owner, std::span(ids).first(300), 300);
     const auto fork = m.fork(*owner);
-    m.logits(*owner, some_tokens(200, 448, 99), 200);  // the owner goes another way
+    m.logits(*owner, some_tokens(200, vocabulary(), 99), 200);  // the owner goes another way
     const std::vector<float> rest = m.logits(*fork, std::span(ids).subspan(300), 300);
-    EXPECT_TRUE(same_bits(std::span(whole).subspan(300 * 448), rest));
+    EXPECT_TRUE(same_bits(std::span(whole).subspan(300 * vocabulary()), rest));
 }
 
 // Behind a place where the prefix ends inside a group that has no f16 rows any more, the group is
@@ -138,7 +147,7 @@ TEST_P(exactness, a_prefix_that_is_cut_anywhere_gives_what_a_fresh_one_gives) {
         EXPECT_EQ(fork.token_count(), has_rows ? cut : layout.group_start(cut)) << cut;
         const auto from = static_cast<std::size_t>(fork.token_count());
         const std::vector<float> rest = m.logits(fork, std::span(ids).subspan(from), 19);
-        EXPECT_TRUE(same_bits(std::span(whole).subspan(from * 448), rest)) << cut;
+        EXPECT_TRUE(same_bits(std::span(whole).subspan(from * vocabulary()), rest)) << cut;
     }
 }
 
@@ -147,7 +156,8 @@ TEST_P(exactness, every_instruction_set_gives_the_same_bits) {
     for (const std::string_view kernels : available_kernels()) {
         if (kernels == "portable") continue;  // BLAS orders its sums as it likes
         loaded_model m(run(1, std::string(kernels), 1024));
-        const std::vector<float> some = m.logits(*m.new_sequence(), some_tokens(300, 448, 5), 300);
+        const std::vector<float> some =
+            m.logits(*m.new_sequence(), some_tokens(300, vocabulary(), 5), 300);
         if (first.empty()) first = some;
         EXPECT_TRUE(same_bits(first, some)) << kernels;
     }
@@ -160,18 +170,18 @@ TEST_P(exactness, asking_for_few_logits_gives_the_same_ones) {
     const std::vector<float> whole = m.logits(*m.new_sequence(), ids, 600);
     const auto sequence = m.new_sequence();
     ASSERT_TRUE(sequence->reserve(600));
-    std::vector<float> some(3 * 448);
+    std::vector<float> some(3 * vocabulary());
     const std::vector<int> asked{0, 255, 599};
     sequence_step step{ids, sequence.get(), asked, some.data()};
     m.model().forward({&step, 1});
     EXPECT_EQ(sequence->token_count(), 600);
     for (std::size_t i = 0; i < asked.size(); ++i) {
-        EXPECT_TRUE(
-            same_bits(std::span(whole).subspan(static_cast<std::size_t>(asked[i]) * 448, 448),
-                      std::span(some).subspan(i * 448, 448)));
+        EXPECT_TRUE(same_bits(std::span(whole).subspan(
+                                  static_cast<std::size_t>(asked[i]) * vocabulary(), vocabulary()),
+                              std::span(some).subspan(i * vocabulary(), vocabulary())));
     }
     // And the cache is as complete as if every one had been asked for.
-    const auto next = some_tokens(5, 448, 3);
+    const auto next = some_tokens(5, vocabulary(), 3);
     const auto reference = m.new_sequence();
     m.logits(*reference, ids, 600);
     EXPECT_TRUE(same_bits(m.logits(*reference, next, 5), m.logits(*sequence, next, 5)));
@@ -179,7 +189,8 @@ TEST_P(exactness, asking_for_few_logits_gives_the_same_ones) {
 
 TEST_P(exactness, models_whose_layers_run_side_by_side_give_what_each_gives_alone) {
     loaded_model models[] = {model(2), model(2)};
-    const std::vector<token_id> ids[] = {some_tokens(300, 448, 9), some_tokens(200, 448, 10)};
+    const std::vector<token_id> ids[] = {some_tokens(300, vocabulary(), 9),
+                                         some_tokens(200, vocabulary(), 10)};
     std::vector<float> alone[2], logits[2];
     std::vector<int> asked[2];
     std::unique_ptr<storage::kv_sequence> sequences[2];
@@ -188,7 +199,7 @@ TEST_P(exactness, models_whose_layers_run_side_by_side_give_what_each_gives_alon
         const int count = static_cast<int>(ids[i].size());
         alone[i] = models[i].logits(*models[i].new_sequence(), ids[i], count);
         asked[i] = {5, count - 1};
-        logits[i].resize(2 * 448);
+        logits[i].resize(2 * vocabulary());
         sequences[i] = models[i].new_sequence();
         ASSERT_TRUE(sequences[i]->reserve(count));
         steps[i] = {ids[i], sequences[i].get(), asked[i], logits[i].data()};
@@ -199,9 +210,9 @@ TEST_P(exactness, models_whose_layers_run_side_by_side_give_what_each_gives_alon
     for (std::size_t i = 0; i < 2; ++i) {
         EXPECT_EQ(sequences[i]->token_count(), static_cast<int>(ids[i].size()));
         for (std::size_t row = 0; row < 2; ++row) {
-            const auto at = static_cast<std::size_t>(asked[i][row]) * 448;
-            EXPECT_TRUE(same_bits(std::span(alone[i]).subspan(at, 448),
-                                  std::span(logits[i]).subspan(row * 448, 448)));
+            const auto at = static_cast<std::size_t>(asked[i][row]) * vocabulary();
+            EXPECT_TRUE(same_bits(std::span(alone[i]).subspan(at, vocabulary()),
+                                  std::span(logits[i]).subspan(row * vocabulary(), vocabulary())));
         }
     }
 }
@@ -209,12 +220,14 @@ TEST_P(exactness, models_whose_layers_run_side_by_side_give_what_each_gives_alon
 // Vacuity check: the comparison sees one changed token.
 TEST_P(exactness, another_token_is_seen) {
     loaded_model m = model();
-    std::vector<token_id> ids = some_tokens(300, 448, 5);
+    std::vector<token_id> ids = some_tokens(300, vocabulary(), 5);
     const std::vector<float> before = m.logits(*m.new_sequence(), ids, 300);
-    ids[10] = (ids[10] + 1) % 448;
+    ids[10] = static_cast<token_id>((static_cast<std::size_t>(ids[10]) + 1) % vocabulary());
     const std::vector<float> after = m.logits(*m.new_sequence(), ids, 300);
-    EXPECT_TRUE(same_bits(std::span(before).first(10 * 448), std::span(after).first(10 * 448)));
-    EXPECT_FALSE(same_bits(std::span(before).last(448), std::span(after).last(448)));
+    EXPECT_TRUE(same_bits(std::span(before).first(10 * vocabulary()),
+                          std::span(after).first(10 * vocabulary())));
+    EXPECT_FALSE(
+        same_bits(std::span(before).last(vocabulary()), std::span(after).last(vocabulary())));
 }
 
 std::string name_of(const testing::TestParamInfo<std::tuple<const char*, const char*>>& each) {
@@ -231,6 +244,13 @@ INSTANTIATE_TEST_SUITE_P(models, exactness,
                                           testing::Values("4", "8", "16")),
                          name_of);
 
+INSTANTIATE_TEST_SUITE_P(plain, exactness,
+                         testing::Combine(testing::Values("smollm3", "granite", "olmo3",
+                                                          "ministral3-published", "phi3", "seedoss",
+                                                          "glm4moe", "glm4moelite"),
+                                          testing::Values("4", "16")),
+                         name_of);
+
 // Every other form of K and V; latent attention has none.
 INSTANTIATE_TEST_SUITE_P(
     recipes, exactness,
@@ -238,6 +258,11 @@ INSTANTIATE_TEST_SUITE_P(
                      testing::Values("k8v4", "k5m-v4r", "k6m-v5r", "k7m-v5r", "k8m-v5r", "k7s-v5r",
                                      "k4s-v4r", "k7s-v6r", "k5s-v4r-w16", "k6s-v5r-w16")),
     name_of);
+INSTANTIATE_TEST_SUITE_P(plain_recipes, exactness,
+                         testing::Combine(testing::Values("smollm3", "olmo3",
+                                                          "ministral3-published", "phi3"),
+                                          testing::Values("k6s-v5r-w16")),
+                         name_of);
 
 }  // namespace
 }  // namespace semantic::engine

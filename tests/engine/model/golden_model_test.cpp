@@ -16,6 +16,7 @@
 
 #include "storage/files/safetensors.hpp"
 #include "tests/engine/model/loaded_model.hpp"
+#include "tests/engine/model/weights/golden_gguf.hpp"
 
 namespace semantic::engine {
 namespace {
@@ -29,9 +30,6 @@ std::string golden(const std::string& name) {
 
 /// A folder, or a GGUF that llama.cpp's converter made of one.
 bool is_gguf(const std::string& name) { return name.ends_with(".gguf"); }
-std::string path_of(const std::string& name) {
-    return is_gguf(name) ? SEMANTIC_SOURCE_DIR "/tests/golden/gguf/" + name : golden(name);
-}
 
 struct golden_case {
     const char* name;
@@ -112,7 +110,11 @@ double median_error(const std::vector<float>& all, const reference& ref,
 }
 
 tests::model_run run_of(const golden_case& c, int kv_bits) {
-    return {path_of(c.name), is_gguf(c.name) ? "" : golden(c.weights), kv_bits};
+    const std::string path =
+        is_gguf(c.name) ? tests::golden_gguf(c.name, c.weights) : golden(c.name);
+    tests::model_run run{path, is_gguf(c.name) ? "" : golden(c.weights), kv_bits};
+    run.context_tokens = 4096;  // as long as the references' own, where a context has a choice
+    return run;
 }
 
 class golden_model : public testing::TestWithParam<golden_case> {
@@ -241,6 +243,29 @@ INSTANTIATE_TEST_SUITE_P(
                     golden_case{"nemotronh-moe", "nemotronh-moe", 0.01, 0.25, 0.25},
                     golden_case{"nemotronh-moe-published", "nemotronh-moe", 0.01, 0.25, 0.25},
                     golden_case{"nemotronh-moe.gguf", "nemotronh-moe", 0.01, 0.25, 0.25}),
+    name_of);
+
+// Families that differ from Llama by data: places of norms, multipliers, rope, fused tensors,
+// routers.
+INSTANTIATE_TEST_SUITE_P(
+    plain, golden_model,
+    testing::Values(
+        golden_case{"smollm3", "smollm3", 0.01}, golden_case{"smollm3-published", "smollm3", 0.01},
+        golden_case{"smollm3.gguf", "smollm3", 0.01}, golden_case{"granite", "granite", 0.01, 0.08},
+        golden_case{"granite-published", "granite", 0.01, 0.08},
+        golden_case{"granite.gguf", "granite", 0.01, 0.08}, golden_case{"olmo3", "olmo3", 0.01},
+        golden_case{"olmo3-published", "olmo3", 0.01}, golden_case{"olmo3.gguf", "olmo3", 0.01},
+        golden_case{"ministral3-published", "ministral3-published", 0.01},
+        golden_case{"ministral3.gguf", "ministral3-published", 0.01},
+        golden_case{"seedoss", "seedoss", 0.01}, golden_case{"seedoss-published", "seedoss", 0.01},
+        golden_case{"seedoss.gguf", "seedoss", 0.01}, golden_case{"phi3", "phi3", 0.01},
+        golden_case{"phi3-published", "phi3", 0.01}, golden_case{"phi3.gguf", "phi3", 0.01},
+        golden_case{"glm4moe", "glm4moe", 0.01, 0.25, 0.25},
+        golden_case{"glm4moe-published", "glm4moe", 0.01, 0.25, 0.25},
+        golden_case{"glm4moe.gguf", "glm4moe", 0.01, 0.25, 0.25},
+        golden_case{"glm4moelite", "glm4moelite", 0.01, 0.25},
+        golden_case{"glm4moelite-published", "glm4moelite", 0.01, 0.25},
+        golden_case{"glm4moelite.gguf", "glm4moelite", 0.01, 0.25}),
     name_of);
 
 }  // namespace

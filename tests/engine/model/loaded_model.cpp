@@ -43,6 +43,7 @@ loaded_model::loaded_model(const model_run& run) : run_(run), arena_(run.threads
         return;
     }
     config_ = std::move(*config);
+    if (run.context_tokens > 0) config_.choose_rope(run.context_tokens);
     const storage::kv_layout layout =
         engine::make_kv_layout(config_, recipe_of(run), run.block_tokens);
     const auto blocks = static_cast<std::size_t>(run.pool_tokens / layout.block_tokens() + 1);

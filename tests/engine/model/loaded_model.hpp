@@ -28,6 +28,7 @@ struct model_run {
     int block_tokens = 256;
     std::string recipe = {};  // by name, in place of kv_bits; key means are made up
     int wide_tail = 0;        // of it, where its name has none
+    int context_tokens = 0;   // model_config::choose_rope(); 0: as long as the model says
 };
 
 class loaded_model {

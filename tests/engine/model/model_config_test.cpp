@@ -95,8 +95,17 @@ TEST(model_config, the_oldest_spelling_of_the_scaling_type_is_read) {
 TEST(model_config, unsupported_values_are_refused_by_name) {
     const std::pair<const char*, const char*> cases[] = {
         {R"("hidden_act": "gelu")", "hidden_act is \"gelu\""},
-        {R"("rope_scaling": {"rope_type": "longrope", "factor": 4})",
-         "rope_scaling.rope_type is \"longrope\""},
+        {R"("rope_scaling": {"rope_type": "dynamic", "factor": 4})",
+         "rope_scaling.rope_type is \"dynamic\""},
+        {R"("rope_scaling": {"rope_type": "longrope", "short_factor": [1]})",
+         "rope_scaling.long_factor is missing"},
+        {R"("rope_scaling": {"rope_type": "longrope", "short_factor": [1], "long_factor": [0]})",
+         "rope_scaling.long_factor is 0: numbers above 0"},
+        {R"("rope_scaling": {"rope_type": "longrope", "short_factor": [1], "long_factor": [2]})",
+         "original_max_position_embeddings is missing"},
+        {R"("rope_scaling": {"rope_type": "longrope", "short_factor": [1], "long_factor": [2],
+            "original_max_position_embeddings": 4096})",
+         "rope has 1 factors, and a head"},
         {R"("rope_scaling": {"rope_type": "yarn"})", "rope_scaling.factor is missing"},
         {R"("rope_parameters": {"rope_type": "dynamic", "factor": 4})",
          "rope_parameters.rope_type is \"dynamic\""},
@@ -138,8 +147,9 @@ TEST(model_config, an_unknown_family_is_refused_with_the_known_ones) {
     ASSERT_FALSE(config);
     EXPECT_EQ(config.error().what,
               "config.json: model_type is \"mamba\": supported are llama, qwen2, qwen3, "
-              "qwen3_moe, mistral, gemma3_text, gemma3, gpt_oss, deepseek_v2, lfm2, lfm2_moe, "
-              "qwen3_next, qwen3_5_text, qwen3_5, qwen3_5_moe_text, qwen3_5_moe, "
+              "qwen3_moe, mistral, gemma3_text, gemma3, gpt_oss, deepseek_v2, ministral3, "
+              "mistral3, smollm3, granite, olmo3, phi3, seed_oss, glm4_moe, glm4_moe_lite, lfm2, "
+              "lfm2_moe, qwen3_next, qwen3_5_text, qwen3_5, qwen3_5_moe_text, qwen3_5_moe, "
               "granitemoehybrid, nemotron_h");
 }
 

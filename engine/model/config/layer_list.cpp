@@ -1,0 +1,144 @@
+#include "engine/model/config/layer_list.hpp"
+
+#include <string>
+#include <vector>
+
+#include "engine/model/config/hybrid_config.hpp"
+#include "engine/model/config/mixture_config.hpp"
+#include "engine/model/config/rope_config.hpp"
+
+namespace semantic::engine {
+
+namespace {
+
+/// Which layers slide, from `layer_types` or by the family's rule.
+std::vector<bool> read_sliding(fields& source, const family_defaults& family, int count,
+                               int context) {
+    std::vector<bool> slides(static_cast<std::size_t>(count), false);
+    if (const json::value* types = source.find("layer_types");
+        types != nullptr && types->is_array()) {
+        const json::array& list = types->get_array();
+        for (std::size_t i = 0; i < list.size(); ++i) {
+            const bool window = list[i] == "sliding_attention";
+            if (list[i] != "full_attention" && (!window || family.windows == window_rule::never)) {
+                source.refuse("layer_types", list[i],
+                              family.windows == window_rule::never
+                                  ? "supported is full_attention"
+                                  : "supported are full_attention and sliding_attention");
+            }
+            if (i < slides.size()) slides[i] = window;
+        }
+        if (list.size() != slides.size()) {
+            source.complain("layer_types has " + std::to_string(list.size()) +
+                            " entries, num_hidden_layers is " + std::to_string(count));
+        }
+        return slides;
+    }
+    int first = 0, every = 0;  // full below `first` and at every `every`-th layer
+    switch (family.windows) {
+        case window_rule::never:
+            if (source.boolean("use_sliding_window", false))
+                source.refuse("use_sliding_window", true, "supported is false");
+            return slides;
+        case window_rule::behind_max_window_layers:
+            if (!source.boolean("use_sliding_window", false)) return slides;
+            // Here null is no window, and only a missing one the class's.
+            if (source.raw().contains("sliding_window") && !source.has("sliding_window"))
+                return slides;
+            first = source.integer("max_window_layers", 28, 0, 4096);
+            break;
+        case window_rule::all_but_every_nth: {
+            const char* newer = "_sliding_window_pattern";
+            every = source.integer(source.has(newer) ? newer : "sliding_window_pattern",
+                                   family.window_pattern, 1, 4096);
+            break;
+        }
+        case window_rule::all_but_every_second:
+            every = 2;
+            break;
+        case window_rule::every_layer_if_asked:
+            if (!source.boolean("use_sliding_window", false)) return slides;
+            [[fallthrough]];
+        case window_rule::every_layer:
+            if (source.raw().contains("sliding_window") && !source.has("sliding_window"))
+                return slides;
+            break;
+        case window_rule::every_layer_if_given:
+            if (source.integer("sliding_window", context, 1, context_max) >= context) return slides;
+            break;
+    }
+    for (int i = first; i < count; ++i) {
+        slides[static_cast<std::size_t>(i)] = every == 0 || (i + 1) % every != 0;
+    }
+    return slides;
+}
+
+/// Layers that attend have no rope where Granite says so, and never in Nemotron-H.
+void read_hybrid_layers(fields& source, const family_defaults& family, model_config& out) {
+    rope_parameters rope = read_rope(source, family.rope, out.context_tokens_max).full;
+    if (family.recurrent == recurrent_spelling::blocks ||
+        (family.has_multipliers && source.string("position_embedding_type", "nope") != "rope"))
+        rope.portion = 0.0;
+    if (rope.rotated(out.head_dim) % 2 != 0)
+        source.complain(std::to_string(rope.rotated(out.head_dim)) +
+                        " elements of a head rotate: rotary embedding needs an even number");
+    bool has_mixture = false;
+    for (const layer_parts& parts : read_layer_parts(source, family, out)) {
+        out.layers.push_back({0, rope, parts.mixture, parts.mixer, parts.feed_forward});
+        has_mixture = has_mixture || parts.mixture;
+    }
+    if (!has_mixture) out.mixture = {};
+    if (out.kv_layers() == 0)
+        source.complain("no layer attends: models of recurrent layers alone are not supported");
+}
+
+/// Takes rope from the layers that have none: those of `no_rope_layers` where 0 stands, or each of
+/// an interval's last.
+void leave_out_rope(fields& source, const family_defaults& family, model_config& out) {
+    if (family.rope_free_every == 0) return;
+    const int every = source.integer("no_rope_layer_interval", family.rope_free_every, 1, 4096);
+    constexpr const char* name = "no_rope_layers";
+    const json::value* list = source.find(name);
+    if (list != nullptr && (!list->is_array() || list->get_array().size() != out.layers.size()))
+        return source.refuse(name, *list, "a list of 1 or 0 for each layer is needed");
+    for (std::size_t i = 0; i < out.layers.size(); ++i) {
+        const bool turns = list != nullptr ? list->get_array()[i] != 0
+                                           : (i + 1) % static_cast<std::size_t>(every) != 0;
+        if (!turns) out.layers[i].rope.portion = 0.0;
+    }
+}
+
+/// The heads' widths decide how many divisors there are.
+void check_divisors(fields& source, const model_config& out) {
+    for (const layer_config& layer : out.layers) {
+        const auto pairs = static_cast<std::size_t>(layer.rope.rotated(out.head_dim_of(layer)) / 2);
+        for (const std::vector<float>* list : {&layer.rope.divisors, &layer.rope.short_divisors})
+            if (!list->empty() && list->size() != pairs)
+                source.complain("rope has " + std::to_string(list->size()) +
+                                " factors, and a head " + std::to_string(pairs) +
+                                " pairs of elements that turn");
+        if (layer.rope.rotated(out.head_dim_of(layer)) % 2 != 0)
+            source.complain(std::to_string(layer.rope.rotated(out.head_dim_of(layer))) +
+                            " elements of a head rotate: rotary embedding needs an even number");
+    }
+}
+
+}  // namespace
+
+void read_layers(fields& source, const family_defaults& family, model_config& out) {
+    if (family.recurrent != recurrent_spelling::none)
+        return read_hybrid_layers(source, family, out);
+    const int count = source.integer("num_hidden_layers", family.layers, 1, 4096);
+    const layer_ropes ropes = read_rope(source, family.rope, out.context_tokens_max);
+    const int window = source.integer("sliding_window", family.window, 1, context_max);
+    const std::vector<bool> mixtures = read_mixture_layers(source, family, count);
+    for (const bool slides : read_sliding(source, family, count, out.context_tokens_max)) {
+        const bool mixture = mixtures[out.layers.size()];
+        out.layers.push_back(slides ? layer_config{window, ropes.sliding, mixture}
+                                    : layer_config{0, ropes.full, mixture});
+    }
+    leave_out_rope(source, family, out);
+    check_divisors(source, out);
+}
+
+}  // namespace semantic::engine

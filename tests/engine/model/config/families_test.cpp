@@ -1,0 +1,159 @@
+// What config.json says in families that are rows of data: where a name stands, what is missing
+// when it is not there, and what is refused.
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <string>
+#include <vector>
+
+#include "engine/model/config/model_config.hpp"
+
+namespace semantic::engine {
+namespace {
+
+storage::result<model_config> read(const std::string& fields) {
+    return model_config::parse("{" + fields + "}");
+}
+
+model_config parsed(const std::string& type, const std::string& more = "") {
+    auto made = read("\"model_type\": \"" + type + "\"" + (more.empty() ? "" : ", " + more));
+    EXPECT_TRUE(made) << (made ? "" : made.error().what);
+    return made ? *made : model_config{};
+}
+
+void expect_refusal(const std::string& type, const std::string& more, const std::string& part) {
+    const auto made = read("\"model_type\": \"" + type + "\", " + more);
+    ASSERT_FALSE(made) << more;
+    EXPECT_NE(made.error().what.find(part), std::string::npos) << made.error().what;
+}
+
+TEST(families, layers_without_rope_are_listed_or_come_at_an_interval) {
+    const auto turns = [](const model_config& config) {
+        std::string out;
+        for (const layer_config& layer : config.layers) out += layer.rope.portion > 0 ? '1' : '0';
+        return out;
+    };
+    EXPECT_EQ(turns(parsed("smollm3", R"("num_hidden_layers": 6)")), "111011");
+    EXPECT_EQ(turns(parsed("smollm3", R"("num_hidden_layers": 4, "no_rope_layer_interval": 2)")),
+              "1010");
+    EXPECT_EQ(turns(parsed("smollm3", R"("num_hidden_layers": 3, "no_rope_layers": [0, 1, 1])")),
+              "011");
+    expect_refusal("smollm3", R"("num_hidden_layers": 3, "no_rope_layers": [0, 1])",
+                   "no_rope_layers is [0,1]");
+    expect_refusal("smollm3", R"("use_sliding_window": true)", "use_sliding_window is true");
+}
+
+TEST(families, scaled_rope_may_be_of_full_layers_alone) {
+    const model_config config = parsed("olmo3", R"("num_hidden_layers": 5, "rope_theta": 500000,
+        "rope_scaling": {"rope_type": "yarn", "factor": 8, "attention_factor": 1.25,
+                         "original_max_position_embeddings": 128})");
+    for (int i : {0, 1, 2, 4}) {
+        EXPECT_EQ(config.layers[static_cast<std::size_t>(i)].window, 4096);
+        EXPECT_EQ(config.layers[static_cast<std::size_t>(i)].rope.type,
+                  rope_parameters::scaling::none);
+        EXPECT_EQ(config.layers[static_cast<std::size_t>(i)].rope.theta, 500000.0);
+    }
+    EXPECT_EQ(config.layers[3].window, 0);
+    EXPECT_EQ(config.layers[3].rope.type, rope_parameters::scaling::yarn);
+    EXPECT_EQ(config.layers[3].rope.amplitude, 1.25);
+    EXPECT_TRUE(config.post_norms && !config.pre_norms && config.joint_qk_norm && !config.qk_norm);
+}
+
+TEST(families, one_list_of_rope_factors_is_for_contexts_up_to_the_original_one) {
+    const std::string lists = R"("hidden_size": 64, "num_attention_heads": 8,
+        "num_hidden_layers": 1, "partial_rotary_factor": 0.5, "max_position_embeddings": 8192,
+        "original_max_position_embeddings": 4096,
+        "rope_scaling": {"type": "longrope", "short_factor": [1, 2], "long_factor": [3, 4]})";
+    model_config config = parsed("phi3", lists);
+    EXPECT_EQ(config.layers[0].rope.divisors, (std::vector<float>{3, 4}));
+    EXPECT_EQ(config.rope_identity(), "rope=long");
+    EXPECT_NEAR(config.layers[0].rope.amplitude, std::sqrt(1.0 + std::log(2.0) / std::log(4096.0)),
+                1e-12);
+    config.choose_rope(4097);
+    EXPECT_EQ(config.rope_identity(), "rope=long");
+    config.choose_rope(4096);
+    EXPECT_EQ(config.layers[0].rope.divisors, (std::vector<float>{1, 2}));
+    EXPECT_EQ(config.rope_identity(), "rope=short");
+    EXPECT_EQ(parsed("phi3").rope_identity(), "");
+    expect_refusal("phi3", lists + R"(, "head_dim": 16)", "rope has 2 factors, and a head 4 pairs");
+}
+
+TEST(families, a_window_as_wide_as_the_context_is_none) {
+    const auto window = [](const std::string& type, const std::string& more) {
+        return parsed(type, R"("max_position_embeddings": 4096)" + more).layers[0].window;
+    };
+    EXPECT_EQ(window("phi3", ""), 0);
+    EXPECT_EQ(window("phi3", R"(, "sliding_window": null)"), 0);
+    EXPECT_EQ(window("phi3", R"(, "sliding_window": 4095)"), 4095);
+    EXPECT_EQ(window("phi3", R"(, "sliding_window": 4096)"), 0);
+    EXPECT_EQ(window("ministral3", R"(, "sliding_window": 2047)"), 2047);
+}
+
+TEST(families, queries_grow_with_the_position_where_the_file_says_so) {
+    const model_config config = parsed("ministral3");
+    EXPECT_EQ(config.layers[0].rope.query_growth, 0.1);
+    EXPECT_EQ(config.layers[0].rope.original_context, 16384.0);
+    EXPECT_EQ(config.layers[0].rope.amplitude, 1.0);
+    EXPECT_EQ(parsed("mistral").layers[0].rope.query_growth, 0.0);
+}
+
+TEST(families, the_language_model_inside_may_be_of_either_kind) {
+    const auto inside = [](const std::string& type) {
+        return parsed("mistral3", R"("text_config": {"model_type": ")" + type + R"("})").family;
+    };
+    EXPECT_EQ(inside("mistral"), "mistral");
+    EXPECT_EQ(inside("ministral3"), "ministral3");
+    EXPECT_EQ(parsed("mistral3", R"("text_config": {})").family, "mistral");
+    expect_refusal("mistral3", R"("text_config": {"model_type": "other"})",
+                   "text_config.model_type is \"other\": supported are llama, ");
+}
+
+TEST(families, biases_stand_where_each_family_has_them) {
+    const model_config seed = parsed("seed_oss");
+    EXPECT_TRUE(seed.qkv_bias && !seed.o_bias);
+    EXPECT_TRUE(parsed("seed_oss", R"("attention_out_bias": true)").o_bias);
+    EXPECT_FALSE(parsed("seed_oss", R"("attention_bias": false)").qkv_bias);
+    const model_config glm = parsed("glm4_moe", R"("attention_bias": true)");
+    EXPECT_TRUE(glm.qkv_bias && !glm.o_bias);
+    EXPECT_FALSE(glm.qk_norm);
+    EXPECT_TRUE(parsed("glm4_moe", R"("use_qk_norm": true)").qk_norm);
+}
+
+TEST(families, multipliers_are_read) {
+    const model_config config = parsed("granite", R"("embedding_multiplier": 12.0,
+        "residual_multiplier": 0.5, "attention_multiplier": 0.25, "logits_scaling": 4.0)");
+    EXPECT_EQ(config.embedding_scale, 12.0f);
+    EXPECT_EQ(config.residual_scale, 0.5f);
+    EXPECT_EQ(config.attention_scale, 0.25);
+    EXPECT_EQ(config.logit_scale, 0.25f);
+}
+
+TEST(families, experts_that_sigmoids_choose_stand_behind_dense_layers) {
+    const model_config config = parsed("glm4_moe", R"("num_hidden_layers": 3,
+        "n_routed_experts": 8, "num_experts_per_tok": 2, "moe_intermediate_size": 64,
+        "n_shared_experts": 2, "n_group": 4, "topk_group": 2, "routed_scaling_factor": 1.5)");
+    EXPECT_FALSE(config.layers[0].mixture);
+    EXPECT_TRUE(config.layers[1].mixture && config.layers[2].mixture);
+    EXPECT_TRUE(config.mixture.sigmoid && config.mixture.normalised);
+    EXPECT_EQ(config.mixture.shared_intermediate, 128);
+    EXPECT_EQ(config.mixture.groups, 4);
+    EXPECT_EQ(config.mixture.scale, 1.5f);
+    EXPECT_EQ(config.layers[0].rope.portion, 0.5);
+    const model_config listed = parsed("glm4_moe_lite", R"("num_hidden_layers": 3,
+        "mlp_layer_types": ["dense", "sparse", "dense"])");
+    EXPECT_TRUE(!listed.layers[0].mixture && listed.layers[1].mixture && !listed.layers[2].mixture);
+    EXPECT_EQ(listed.latent.query_rank, 768);
+    EXPECT_EQ(listed.latent.value_dim, 256);
+    const std::pair<const char*, const char*> cases[] = {
+        {R"("scoring_func": "softmax")", "scoring_func is \"softmax\": supported is sigmoid"},
+        {R"("topk_method": "greedy")", "topk_method is \"greedy\": supported is noaux_tc"},
+        {R"("n_group": 7)", "n_group is 7"},
+        {R"("mlp_layer_types": ["dense"])", "mlp_layer_types is [\"dense\"]"},
+        {R"("rope_interleave": false)", "rope_interleave is false"},
+    };
+    for (const auto& [field, part] : cases) expect_refusal("glm4_moe_lite", field, part);
+}
+
+}  // namespace
+}  // namespace semantic::engine
