@@ -18,7 +18,7 @@ struct flat_code {
         bool continued = false;
         for (std::size_t i = 0; i < file.code.size(); ++i) {
             const std::string& line = file.code[i];
-            // Directives are not statements; their braces would confuse whoever counts.
+            // Directives are not statements; their braces would confuse the count.
             const auto first = line.find_first_not_of(' ');
             const bool directive = continued || (first != line.npos && line[first] == '#');
             continued = directive && line.ends_with('\\');

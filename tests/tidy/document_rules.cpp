@@ -11,8 +11,8 @@
 namespace semantic::tidy {
 namespace {
 
-/// What `name` may stand for, seen from a README in `folder`: a file, a folder, or a header and
-/// source pair.
+/// Whether `name` names something, seen from a README in `folder`: a file, a folder, or a header
+/// and source pair.
 bool names_something(const std::set<std::string, std::less<>>& known, const std::string& folder,
                      std::string name) {
     if (name.starts_with("./")) name.erase(0, 2);
@@ -43,7 +43,7 @@ bool looks_like_path(const std::string& text, const std::string& folder,
                      const std::set<std::string, std::less<>>& known) {
     static const std::regex path(R"(\.?/?[A-Za-z0-9_.-]+(/[A-Za-z0-9_.-]+)*/?)");
     static const std::regex file(R"([A-Za-z0-9_-]+\.(hpp|cpp|inl|md|sh|mjs|py))");
-    // NAME stands for any name.
+    // NAME is any name.
     if (!std::regex_match(text, path) || text.starts_with('/') || text.find("NAME") != text.npos) {
         return false;
     }
@@ -213,7 +213,7 @@ findings named_tests(const tree& files) {
             std::smatch found;
             if (!std::regex_search(file.code[i], found, declared)) continue;
             std::string name = found[3];
-            // A long name stands on the next line.
+            // A long name is on the next line.
             std::smatch rest;
             if (name.empty() && i + 1 < file.code.size() &&
                 std::regex_search(file.code[i + 1], rest, first_words)) {

@@ -32,7 +32,7 @@ struct door {
     std::vector<const char*> where;  // regular expressions of the paths that may include it
 };
 
-// The four modules only: tests and benchmarks look behind every door. A program's own folder may
+// The four modules only: tests and benchmarks open every door. A program's own folder may
 // read its flags.
 const std::vector<door> doors_table{
     {"Boost.Beast", "boost/beast.*", {"server/beast_implementation.cpp", "server/http/.*"}},

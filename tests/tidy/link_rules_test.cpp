@@ -98,6 +98,19 @@ TEST(tidy_rules, a_word_that_plain_english_does_without_is_found) {
     EXPECT_TRUE(stale_words({make_source("a/README.md", "behind the sun\n")}, sun).empty());
 }
 
+TEST(tidy_rules, a_comment_with_such_a_word_is_found_beyond_what_was_there) {
+    const auto comments = [](const std::string& code, const std::string& allowed = "") {
+        return plain_comments(
+            {make_source("storage/a.cpp", code + "\n"), make_source(allowed_words_file, allowed)});
+    };
+    EXPECT_EQ(only(comments("\nint a;  // waits behind the lock")).line, 2U);
+    EXPECT_TRUE(comments("int behind;\nauto url = \"http://behind\";  // after").empty());
+    EXPECT_TRUE(comments("// behind\n// anew", "storage/a.cpp 2\n").empty());
+    EXPECT_EQ(comments("// behind\n// anew", "storage/a.cpp 1\n").size(), 1U);
+    EXPECT_NE(counted_words({make_source("storage/a.cpp", "// anew\n")}).find("storage/a.cpp 1\n"),
+              std::string::npos);
+}
+
 TEST(tidy_rules, a_name_that_is_a_preposition_is_found_beyond_what_was_there) {
     const auto names = [](const std::string& code, const std::string& allowed = "") {
         return plain_names(

@@ -31,14 +31,15 @@ std::string any_of_names(const std::vector<std::string>& names) {
     return pattern;
 }
 
-findings lines_that_match(const tree& files, const std::regex& pattern, const std::string& what) {
+findings lines_that_match(const tree& files, const std::regex& pattern,
+                          const std::string& message) {
     findings found;
     for (const source& file : files) {
         for (std::size_t i = 0; i < file.lines.size(); ++i) {
             std::smatch match;
             if (!std::regex_search(file.lines[i], match, pattern)) continue;
             const auto at = static_cast<std::size_t>(match.position(0));
-            found.push_back({file.path, i + 1, what + file.lines[i].substr(at, 30)});
+            found.push_back({file.path, i + 1, message + file.lines[i].substr(at, 30)});
         }
     }
     return found;
@@ -180,7 +181,7 @@ findings stale(const tree& files, const exceptions& allowed) {
           rule_exceptions{document_columns(files, {}), allowed.documents}}) {
         for (const exception& e : listed) {
             const bool needed = std::any_of(without.begin(), without.end(), [&](const finding& f) {
-                return f.file == e.file && f.what.find(e.subject) != std::string::npos;
+                return f.file == e.file && f.message.find(e.subject) != std::string::npos;
             });
             if (needed) continue;
             unneeded.push_back({e.file, 0,

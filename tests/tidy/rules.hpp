@@ -13,7 +13,7 @@ namespace semantic::tidy {
 struct finding {
     std::string file;
     std::size_t line;  // from 1; 0: the file as a whole
-    std::string what;
+    std::string message;
 };
 
 using tree = std::vector<source>;
@@ -61,6 +61,7 @@ findings coroutine_lambdas(const tree& files);  // GCC 12 destroys their capture
 findings detached_work(const tree& files);      // whatever is spawned is waited for
 findings measured_parsers(const tree& files);   // tests/cost feeds what reads clients' bodies
 findings plain_names(const tree& files);        // no name is a preposition or a pronoun
+findings plain_comments(const tree& files);     // nor has a comment a word to stumble over
 findings module_readmes(const tree& files);     // each folder says what it is
 findings readme_paths(const tree& files);       // what a README names exists
 findings document_links(const tree& files);     // every link leads to a file, and to a heading
@@ -81,10 +82,12 @@ findings unreachable(const tree& files);         // nothing is dead weight
 findings plain_documents(const tree& files, const std::vector<exception>& allowed);
 findings stale_words(const tree& files, const std::vector<exception>& allowed);
 
-/// The file with how many names of each file may be what plain_names refuses, and its text for the
-/// tree as it is.
+/// The files with how much of each file may be what plain_names and plain_comments refuse, and
+/// their text for the tree as it is.
 inline constexpr const char* allowed_names_file = "tests/tidy/allowed_names.txt";
+inline constexpr const char* allowed_words_file = "tests/tidy/allowed_words.txt";
 std::string counted_names(const tree& files);
+std::string counted_words(const tree& files);
 
 /// Exceptions that nothing needs any more.
 findings stale(const tree& files, const exceptions& allowed);

@@ -46,7 +46,7 @@ TEST(tidy_rules, two_folders_that_include_each_other_are_found) {
     const auto up = make_source("engine/prompt/b.cpp", "\n#include \"engine/engine.hpp\"\n");
     const auto f = only(mutual_folders({down, up}));
     EXPECT_EQ(f.file, "engine/engine.cpp");
-    EXPECT_NE(f.what.find("engine/prompt/b.cpp:2"), std::string::npos) << f.what;
+    EXPECT_NE(f.message.find("engine/prompt/b.cpp:2"), std::string::npos) << f.message;
     EXPECT_TRUE(mutual_folders({down}).empty());
     // A folder's own headers, and tests, which may look wherever they like.
     EXPECT_TRUE(mutual_folders(
@@ -71,7 +71,7 @@ TEST(tidy_rules, a_door_that_nobody_uses_is_found) {
     const auto unused = [](const tree& files) {
         const auto found = unused_doors(files);
         return std::any_of(found.begin(), found.end(), [](const finding& f) {
-            return f.file == "engine/kernels/gemm.cpp" && f.what.starts_with("BLAS");
+            return f.file == "engine/kernels/gemm.cpp" && f.message.starts_with("BLAS");
         });
     };
     EXPECT_TRUE(unused({make_source("engine/kernels/gemm.cpp", "// #include <cblas.h>\n")}));
@@ -147,7 +147,7 @@ TEST(tidy_rules, a_function_of_71_lines_is_too_long) {
     EXPECT_TRUE(function_lengths({make_source("server/a.cpp", body(68))}, {}).empty());
     const auto f = only(function_lengths({make_source("server/a.cpp", body(69))}, {}));
     EXPECT_EQ(f.line, 3U);
-    EXPECT_NE(f.what.find("b::run"), std::string::npos) << f.what;
+    EXPECT_NE(f.message.find("b::run"), std::string::npos) << f.message;
     EXPECT_EQ(function_lengths({make_source("server/a.inl", body(69))}, {}).size(), 1U);
 }
 

@@ -33,7 +33,7 @@ void blank(std::string& text, std::size_t from, std::size_t to) {
     }
 }
 
-/// Returns: the position behind the quoted literal that opens at `at`.
+/// Returns: the position after the quoted literal that opens at `at`.
 std::size_t skip_quoted(std::string_view text, std::size_t at) {
     const char quote = text[at++];
     while (at < text.size() && text[at] != quote && text[at] != '\n')
@@ -41,7 +41,7 @@ std::size_t skip_quoted(std::string_view text, std::size_t at) {
     return std::min(at + 1, text.size());
 }
 
-/// Returns: the position behind the raw literal whose quote is at `at`.
+/// Returns: the position after the raw literal whose quote is at `at`.
 std::size_t skip_raw(std::string_view text, std::size_t at) {
     const auto open = text.find('(', at);
     if (open == text.npos) return text.size();
@@ -69,7 +69,7 @@ std::string code_only(std::string text) {
             end = skip_raw(text, i);
             blank(text, i + 1, end - 1);
         } else if (rest[0] == '"' || (rest[0] == '\'' && !after_word)) {
-            // A quote behind a digit or letter separates digits.
+            // A quote after a digit or letter separates digits.
             end = skip_quoted(text, i);
             blank(text, i + 1, end - 1);
         }
@@ -110,7 +110,7 @@ bool is_foreign_folder(const std::filesystem::path& path, bool at_root) {
     const std::string name = path.filename().string();
     if (name == "node_modules" || name == ".venv" || name == "__pycache__" || name == ".git")
         return true;
-    // Build trees of any preset, and whatever else an editor or a person keeps beside the sources.
+    // Build trees of any preset, and whatever else an editor or a person keeps next to the sources.
     static constexpr std::array top{"server", "engine", "storage", "protocol", "tests",
                                     "perf",   "etc",    ".ci",     ".github"};
     return at_root && std::find(top.begin(), top.end(), name) == top.end();
@@ -139,10 +139,10 @@ std::vector<source> read_tree(const std::string& root) {
             tree.push_back({path, {}, {}});
             continue;
         }
-        std::ifstream in(it->path(), std::ios::binary);
-        const std::string text{std::istreambuf_iterator<char>(in),
+        std::ifstream file_text(it->path(), std::ios::binary);
+        const std::string text{std::istreambuf_iterator<char>(file_text),
                                std::istreambuf_iterator<char>()};
-        if (!in) throw std::runtime_error("cannot read " + path);
+        if (!file_text) throw std::runtime_error("cannot read " + path);
         tree.push_back(make_source(path, text));
     }
     std::sort(tree.begin(), tree.end(),

@@ -49,9 +49,8 @@ bool is_excepted_line(const std::vector<exception>& allowed, const source& file,
     });
 }
 
-/// How many names the code of a file declares that are prepositions or pronouns, and where the
-/// last of them is.
-struct declared_names {
+/// How many words of some kind a file has, and where the last of them is.
+struct counted_in_file {
     std::size_t count = 0;
     std::size_t line = 0;
     std::string name;
@@ -84,8 +83,9 @@ bool is_declared(std::string_view line, std::size_t start, std::size_t end) {
     return !word.empty() && std::find(no_types.begin(), no_types.end(), word) == no_types.end();
 }
 
-declared_names names_that_are_no_nouns(const source& file) {
-    declared_names names;
+/// The names that the code of a file declares and that are prepositions or pronouns.
+counted_in_file names_that_are_no_nouns(const source& file) {
+    counted_in_file names;
     for (std::size_t i = 0; i < file.code.size(); ++i) {
         const std::string_view line = file.code[i];
         for (std::size_t at = 0; at < line.size(); ++at) {
@@ -106,11 +106,12 @@ declared_names names_that_are_no_nouns(const source& file) {
     return names;
 }
 
-/// The counts of `allowed_names_file`: a path and a number a line.
-std::map<std::string, std::size_t, std::less<>> allowed_names(const tree& files) {
+/// The counts of `list`: a path and a number a line.
+std::map<std::string, std::size_t, std::less<>> allowed_counts(const tree& files,
+                                                               std::string_view list) {
     std::map<std::string, std::size_t, std::less<>> allowed;
     for (const source& file : files) {
-        if (file.path != allowed_names_file) continue;
+        if (file.path != list) continue;
         for (const std::string& line : file.lines) {
             const auto space = line.find(' ');
             if (line.starts_with('#') || space == std::string::npos) continue;
@@ -118,6 +119,54 @@ std::map<std::string, std::size_t, std::less<>> allowed_names(const tree& files)
         }
     }
     return allowed;
+}
+
+/// The words of `plain_list` in a file's comments, and where the last of them is.
+counted_in_file words_of_comments(const source& file) {
+    counted_in_file words;
+    for (std::size_t i = 0; i < file.code.size(); ++i) {
+        const std::string& line = file.lines[i];
+        const auto start = line.find("//");
+        // In a literal a quote follows.
+        if (start == std::string::npos ||
+            file.code[i].find_first_not_of(' ', start) != std::string::npos) {
+            continue;
+        }
+        const std::string prose = prose_of(line.substr(start));
+        for (const plain_word& plain : plain_list) {
+            if (find_word(prose, plain.word) == std::string_view::npos) continue;
+            ++words.count;
+            words.line = i + 1;
+            words.name = plain.word;
+        }
+    }
+    return words;
+}
+
+/// What counts more in a file than `list` says that it may. `count` counts, `kind` says what.
+template <typename Count>
+findings beyond(const tree& files, std::string_view list, const std::string& kind, Count count) {
+    const auto allowed = allowed_counts(files, list);
+    findings found;
+    for (const source& file : files) {
+        const counted_in_file counted = count(file);
+        const auto limit = allowed.find(file.path);
+        const std::size_t most = limit == allowed.end() ? 0 : limit->second;
+        if (counted.count <= most) continue;
+        found.push_back({file.path, counted.line,
+                         std::to_string(counted.count) + " " + kind + ", " + std::to_string(most) +
+                             " may be there; the last one is \"" + counted.name + "\""});
+    }
+    return found;
+}
+
+template <typename Count>
+std::string counts_of(const tree& files, std::string text, Count count) {
+    for (const source& file : files) {
+        const std::size_t counted = count(file).count;
+        if (counted > 0) text += file.path + " " + std::to_string(counted) + "\n";
+    }
+    return text;
 }
 
 }  // namespace
@@ -158,31 +207,31 @@ findings stale_words(const tree& files, const std::vector<exception>& allowed) {
 }
 
 findings plain_names(const tree& files) {
-    const auto allowed = allowed_names(files);
-    findings found;
-    for (const source& file : files) {
-        const declared_names names = names_that_are_no_nouns(file);
-        const auto limit = allowed.find(file.path);
-        const std::size_t most = limit == allowed.end() ? 0 : limit->second;
-        if (names.count <= most) continue;
-        found.push_back({file.path, names.line,
-                         std::to_string(names.count) + " names are prepositions or pronouns, " +
-                             std::to_string(most) + " may be; the last one is " + names.name +
-                             ": name the thing"});
-    }
-    return found;
+    return beyond(files, allowed_names_file, "names are prepositions or pronouns",
+                  names_that_are_no_nouns);
 }
 
 std::string counted_names(const tree& files) {
-    std::string text =
+    return counts_of(
+        files,
         "# How many names of a file are prepositions or pronouns (tidy.names_name_things): no "
         "file\n"
-        "# may have more. SEMANTIC_UPDATE_ALLOWED=1 build/bin/tidy_tests counts again.\n";
-    for (const source& file : files) {
-        const std::size_t count = names_that_are_no_nouns(file).count;
-        if (count > 0) text += file.path + " " + std::to_string(count) + "\n";
-    }
-    return text;
+        "# may have more. SEMANTIC_UPDATE_ALLOWED=1 build/bin/tidy_tests counts again.\n",
+        names_that_are_no_nouns);
+}
+
+findings plain_comments(const tree& files) {
+    return beyond(files, allowed_words_file, "words for which plain English has others",
+                  words_of_comments);
+}
+
+std::string counted_words(const tree& files) {
+    return counts_of(
+        files,
+        "# How many comments of a file have a word for which plain English has another\n"
+        "# (tidy.comments_use_plain_words): no file may have more.\n"
+        "# SEMANTIC_UPDATE_ALLOWED=1 build/bin/tidy_tests counts again.\n",
+        words_of_comments);
 }
 
 }  // namespace semantic::tidy
