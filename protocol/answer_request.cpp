@@ -202,7 +202,7 @@ bool asks_for_nothing(const boost::json::value& value) {
     return value.is_null() || value == false;
 }
 
-/// Of other servers' fields that change an answer, a number that asks for nothing.
+/// A field of other servers that changes an answer, and the number with which it does not.
 struct idle_number {
     std::string_view key;
     double idle;

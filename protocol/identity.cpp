@@ -29,7 +29,7 @@ result<std::optional<storage::agent_id>> named(const char* header, const std::st
     return bad_header(header, "too long: " + parsed.error().what);
 }
 
-/// Of the names that one vendor's client gives its conversation, if it can be one here.
+/// The agent named by a vendor's client for its conversation, if the name is valid here.
 std::optional<storage::agent_id> thread_of(const identity_headers& headers) {
     for (const auto& value : {headers.thread_id, headers.session_id}) {
         if (!value || !check("thread-id", *value, false)) continue;

@@ -1,5 +1,5 @@
 #pragma once
-// Whose memory a request extends, as far as its headers say. Pure.
+// The agent whose memory a request extends, as far as its headers say. Pure.
 
 #include <optional>
 #include <string>
@@ -35,10 +35,10 @@ result<std::optional<storage::agent_id>> agent_of(const identity_headers& header
 /// main agent's.
 bool is_side_request(const identity_headers& headers, bool has_tools);
 
-/// Whose memory a sub-agent (x-claude-code-agent-id) starts from: x-claude-code-parent-agent-id →
-/// `cc_{session}:{parent}`, without it the session's main agent; of an X-Session-ID, as opencode
-/// sends it: x-parent-session-id → `sess_{parent}`. Nothing where neither is there. Errors: as
-/// agent_of.
+/// The agent whose memory a sub-agent (x-claude-code-agent-id) starts from:
+/// x-claude-code-parent-agent-id → `cc_{session}:{parent}`, without it the session's main agent; of
+/// an X-Session-ID, as opencode sends it: x-parent-session-id → `sess_{parent}`. Nothing where
+/// neither is there. Errors: as agent_of.
 result<std::optional<storage::agent_id>> parent_of(const identity_headers& headers);
 
 }  // namespace semantic::protocol

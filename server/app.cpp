@@ -27,7 +27,7 @@ namespace {
 
 using clock = std::chrono::steady_clock;
 
-// Of each kind of work one thread is never one tenant's; compute has its own threads.
+// Threads for each kind of work. No tenant has all of them; compute has its own threads.
 constexpr std::size_t worker_count = 3;
 // Two of one tenant's, on two cores that make answers, leave these three quarters.
 constexpr int short_job_niceness = 5;

@@ -26,7 +26,8 @@ double unix_seconds(std::chrono::system_clock::time_point time) {
     return static_cast<double>(whole) / 1000;
 }
 
-// Of a fingerprint's 32 digits: enough to distinguish models, few enough to type.
+// How many of a fingerprint's 32 digits are shown and accepted: enough to distinguish models, few
+// enough to type.
 constexpr std::size_t digits_shown = 12;
 constexpr std::size_t digits_typed_min = 8;
 

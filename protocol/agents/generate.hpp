@@ -54,7 +54,7 @@ class generate_stream final : public reply_stream {
     int prompt_tokens_ = 0;
     bool called_ = false;
     bool ended_ = false;
-    // Of the call that is being written:
+    // The call that is being written:
     std::string call_id_;
     std::string call_name_;
     std::string call_arguments_;

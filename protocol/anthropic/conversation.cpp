@@ -219,7 +219,7 @@ engine::content_part parse_thinking(const json_cursor& block) {
     return engine::thinking_part{text};
 }
 
-/// Whose messages have blocks of this type; absent: both may.
+/// The role whose messages have blocks of this type; absent: both may.
 std::optional<engine::role> owner_of(std::string_view type) {
     for (const char* of_user : {"document", "search_result", "tool_result"})
         if (type == of_user) return engine::role::user;

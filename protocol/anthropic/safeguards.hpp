@@ -19,7 +19,7 @@
 
 namespace semantic::protocol::anthropic {
 
-/// Of a request that asks for safeguards of type dangerous_tool_use.
+/// What a request with safeguards of type dangerous_tool_use asks for.
 struct safeguard_request {
     static constexpr std::size_t context_bytes_max = 4096;
     std::string context;  // what the client says of its surroundings, as JSON; may be cut
@@ -36,7 +36,7 @@ struct judged_call {
     std::string arguments_json;
 };
 
-/// Of one answer so many calls are judged; further ones are "unavailable".
+/// The most calls of one answer that are judged; further ones are "unavailable".
 constexpr std::size_t judged_calls_max = 8;
 
 /// The question to the judge after the answer, and the form of its own answer: an outcome for each

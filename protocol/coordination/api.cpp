@@ -70,7 +70,7 @@ json::object message_object(const session& s, const line& l) {
     return out;
 }
 
-/// Of a turn, also of one in which nothing was said: that has no id.
+/// The message of a turn; a turn in which nothing was said has no id.
 json::object message_object(const session& s, const turn_report& report) {
     line shown{report.event.text.empty() ? "" : report.event.line_id, report.event.agent};
     shown.text = report.event.text;

@@ -54,7 +54,7 @@ result<vote> vote_of(const session& s, const question& asked, const cast_vote& w
 /// times together. In decision_mode none questions stay open. Returns: whether something changed.
 bool settle(session& s, std::size_t question, const std::string& line_id);
 
-/// Whose votes are missing for it to close.
+/// The agents whose votes are missing for the question to close.
 std::vector<int> missing_voters(const session& s, const question& asked);
 
 /// What an agent is asked, the JSON schema that holds its answer, and what the answer says.

@@ -50,7 +50,7 @@ void decide_by_majority(const question& asked, const voters& electorate, tally& 
         out.is_tied = true;
 }
 
-/// Of each choice, by its place among the question's: votes in one count of a run-off.
+/// Votes of each choice in one count of a run-off, in the question's order of choices.
 using places_of_count = std::vector<int>;
 
 /// The ballots as places among the choices, best first.

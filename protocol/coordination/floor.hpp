@@ -1,5 +1,5 @@
 #pragma once
-// Who has the floor: the speaking orders of the debate formats, and whose turn it is. Pure.
+// The speaking orders of the debate formats, and which agent speaks next. Pure.
 
 #include <optional>
 #include <string>
@@ -52,7 +52,7 @@ using urgencies = std::vector<int>;
 std::vector<int> urgency_candidates(const session& s);
 inline constexpr int urgency_max = 9;
 
-/// Whose turn it is. `felt`: topology interrupt needs it, all others do not; among equals it is the
+/// The next turn. `felt`: topology interrupt needs it, all others do not; among equals it is the
 /// one that has been silent longest, then the first.
 /// Errors: conflict: the session is over, or it is not this one's turn; not_found, bad_value: the
 /// wish names an agent that there is not, or that cannot do that.
@@ -62,7 +62,7 @@ result<turn_plan> next_turn(const session& s, const turn_wish& wish,
 /// other; in all other topologies only the first is sure.
 std::vector<turn_plan> rest_of_round(const session& s);
 
-/// Whose turn follows the next one, where the order says so before that is taken
+/// The turn after the next one, where the order says so before that is taken
 /// (turn_by_turn, round_robin); it reads what is there now, and what the next one says later.
 /// `in_round`: only when that is in the same round. Nothing when it is the same agent's.
 std::optional<turn_plan> turn_behind_next(const session& s, bool in_round);

@@ -33,7 +33,7 @@ struct kept_reply {
 };
 std::size_t bytes_of(const kept_reply& kept) noexcept;
 
-/// Whose turns a stream shows.
+/// The agent whose turns a stream shows.
 struct shown_agent {
     std::string id;
     std::string name;

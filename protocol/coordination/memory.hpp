@@ -42,7 +42,7 @@ inline std::size_t bytes_of(const exchange& each) noexcept {
     return exchange_own_bytes + each.read.size() + each.said.size();
 }
 
-/// Of one agent, over all sessions it was in.
+/// The memory of one agent, over all sessions it was in.
 struct memory {
     std::string system{};  // said once, at its beginning
     std::vector<exchange> exchanges{};

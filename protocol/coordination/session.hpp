@@ -109,7 +109,8 @@ std::size_t bytes_of(const line& spoken) noexcept;
 std::vector<const line*> transcript(const session& s, int viewer = nobody);
 /// Those that speak and vote: all but the observers, in order.
 std::vector<int> speakers_of(const session& s);
-/// Who decides alone where one does: the first moderator, else the first that speaks.
+/// The agent that decides alone, in the modes where one does: the first moderator, else the first
+/// that speaks.
 int coordinator_of(const session& s);
 
 /// The agent's answer in a turn.

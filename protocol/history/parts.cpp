@@ -23,7 +23,7 @@ std::string_view cut_name(std::string_view name) {
     return name.substr(0, end);
 }
 
-/// Of an item's own members, those that say who it is and not what it says.
+/// Members of an item that identify it and are not its content.
 constexpr std::array<std::string_view, 10> names_of_items{
     "id",           "type",          "status", "call_id", "tool_use_id", "approval_request_id",
     "container_id", "cache_control", "caller", "object"};

@@ -37,7 +37,7 @@ struct history_position {
     bool is_newest = false;
 };
 
-/// Whose a message or item is, as far as it matters to which of them is the newest.
+/// The author of a message or item, as far as it decides which of them is the newest.
 enum class message_kind { of_user, of_assistant, of_system, result };
 /// The first of the `count` messages that are to be answered: the last one of a user, or all
 /// results at the end. System texts may follow it, and the text that the answer begins with.

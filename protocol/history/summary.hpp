@@ -8,7 +8,7 @@
 
 namespace semantic::protocol {
 
-/// Of a summary, where the request names no smaller limit.
+/// The most tokens of a summary, where the request names no smaller limit.
 inline constexpr int summary_tokens_max = 1024;
 
 /// The question to the model after the conversation.

@@ -13,7 +13,7 @@
 
 namespace semantic::protocol::live {
 
-/// Whose events somebody sees: a tenant's, or an admin's, who sees all but no texts.
+/// The events that a viewer sees: one tenant's, or all for an admin, but no texts.
 struct viewpoint {
     std::optional<storage::tenant_id> tenant{};  // absent: an admin's
     bool sees(const storage::tenant_id& owner) const { return !tenant || *tenant == owner; }

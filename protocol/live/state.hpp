@@ -48,8 +48,8 @@ struct pool_gauges {
     std::uint64_t agents_warm = 0;
     std::uint64_t agents_dirty = 0;
 };
-/// Of the whole server, the same for all viewers: counters since the model was loaded, and what is
-/// now.
+/// Gauges of the whole server, the same for all viewers: counters since the model was loaded, and
+/// what is now.
 std::string gauges_text(const engine::engine_probe& work, const storage::store_probe& store,
                         const pool_gauges& pool);
 

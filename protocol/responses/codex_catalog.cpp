@@ -29,7 +29,7 @@ constexpr std::string_view instructions =
     "- Follow AGENTS.md files of the folders that you work in.\n"
     "- Answer briefly, and name files with their paths.";
 
-/// Of a tool's output, so that one does not fill the context.
+/// The most of a tool's output, so that one does not fill the context.
 constexpr int output_tokens_max = 10'000;
 
 json::array reasoning_levels(const model_card& model) {

@@ -28,10 +28,10 @@ struct response_limits : request_limits {
     std::size_t items_max = 100'000;
     std::size_t parts_per_item_max = 10'000;
     int top_logprobs_max = 20;
-    /// Of the fields that the response repeats, as text: each of its events has them.
+    /// The most bytes of the fields that the response repeats: each of its events has them.
     std::size_t repeated_bytes_max = std::size_t{4} << 20;
-    /// Of the model: a conversation whose texts alone are too long is refused while it is put
-    /// together. 0: not known.
+    /// The model's context: a conversation whose texts alone are too long is refused while it is
+    /// put together. 0: not known.
     std::size_t bytes_per_token_max = 0;
     int context_tokens_max = 0;
 };
@@ -45,7 +45,7 @@ struct response_request : answer_request {
     std::set<std::string> text_tools;
     /// The client searches for tools: calls of that search come in items of their own type.
     bool searches_tools = false;
-    /// Of tools in namespaces: under which names the model knows them.
+    /// The names under which the model knows tools in namespaces.
     tool_names names;
     /// The response that its input follows, or empty: it is all.
     std::string previous;

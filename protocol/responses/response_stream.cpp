@@ -47,7 +47,7 @@ std::string input_of(std::string_view arguments_json) {
     return std::string(input->get_string());
 }
 
-/// Of a whole call.
+/// The arguments of a finished call as JSON; an empty object where they are not JSON.
 json::value arguments_of(std::string_view text) {
     auto parsed = parse_json(text, json_limits{});
     return parsed ? *std::move(parsed) : json::object();

@@ -56,7 +56,7 @@ class response_stream final : public reply_stream {
     /// `ids` names items and calls; it must outlive the stream.
     response_stream(reply_options options, id_maker& ids);
 
-    /// Of a response that is made in the background, before it is asked for: response.created and
+    /// The events of a background response before it is submitted: response.created and
     /// response.queued.
     std::string on_queued();
     /// response.created and response.in_progress; after on_queued(), the latter alone.
@@ -107,7 +107,7 @@ class response_stream final : public reply_stream {
     std::string of_item(std::string_view type, boost::json::object fields);
     std::string of_part(std::string_view type, boost::json::object fields);
     boost::json::object object_of(const item& one, std::string_view status) const;
-    /// Of a call: `name`, and `namespace` where its tool is in one.
+    /// Adds a call's `name`, and `namespace` where its tool is in one.
     void add_names(const item& call, boost::json::object& object) const;
     boost::json::object part_of(const item& one) const;
     bool is_open(kind type) const { return open_ && open_->type == type; }

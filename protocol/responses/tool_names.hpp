@@ -29,12 +29,12 @@ class tool_names {
     /// taken. Nothing for a tool that was added before.
     std::optional<std::string> add(const std::string& space, const std::string& name);
 
-    /// Of a tool's flat name. Returns: null for a tool in no namespace.
+    /// The namespace of a tool's flat name. Returns: null for a tool in no namespace.
     const spaced_name* find(std::string_view flat) const;
-    /// Of a call. `space` may be empty. Returns: the name that the model knows it by.
+    /// Returns: the name by which the model knows the called tool. `space` may be empty.
     std::string flat_of(const std::string& space, const std::string& name) const;
-    /// Of a tool that a client names without its namespace. Returns: nothing where none or several
-    /// have that name.
+    /// The flat name of a tool that a client names without its namespace; nothing where none or
+    /// several have that name.
     std::optional<std::string> only_flat_of(std::string_view name) const;
     /// Returns: the flat names of a namespace's tools.
     std::vector<std::string> flat_names_in(std::string_view space) const;

@@ -14,7 +14,7 @@ namespace {
 
 // A line is looked at as far as this.
 constexpr std::size_t matched_bytes_max = 4'000;
-// Of a run's pattern, in all lines of all phases.
+// The most steps of matching a run's pattern, in all lines of all phases.
 constexpr std::uint64_t matching_steps_max = 20'000'000;
 constexpr std::string_view nothing_said = "(no messages yet)";
 constexpr std::string_view left_out_note = "(earlier messages are left out)\n";

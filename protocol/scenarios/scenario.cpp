@@ -187,7 +187,7 @@ class place {
     int line_;
 };
 
-/// Of lower-case letters, digits and what else is in `more`, a letter first.
+/// Whether `text` has only lower-case letters, digits and characters of `more`, and a letter first.
 bool is_identifier(std::string_view text, std::string_view more, std::size_t max) {
     if (text.empty() || text.size() > max || text[0] < 'a' || text[0] > 'z') return false;
     return std::ranges::all_of(text, [&](char c) {

@@ -31,7 +31,7 @@ result<boost::json::value> parse_json(std::string_view text, const json_limits& 
 /// those that exact_number() knows as they were written.
 std::string to_text(const boost::json::value& value);
 
-/// Of a number that neither 64 bits nor a double hold: its text. parse_json() keeps such a number
+/// The text of a number that neither 64 bits nor a double hold. parse_json() keeps such a number
 /// as a string that no client can send, since it is no UTF-8. Returns: nothing for other values.
 std::optional<std::string_view> exact_number(const boost::json::value& value) noexcept;
 

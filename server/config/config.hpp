@@ -56,7 +56,7 @@ class live_keys {
     std::shared_ptr<shared> shared_ = std::make_shared<shared>();
 };
 
-/// Who may read /metrics.
+/// The clients that may read /metrics.
 enum class metrics_readers {
     local,  // clients on this machine, and holders of the admin key
     admin,  // holders of the admin key

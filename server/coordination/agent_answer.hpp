@@ -27,7 +27,8 @@
 
 namespace semantic::server {
 
-/// Who asks the agents of a session. All that is referred to outlives what is made of it.
+/// The client of a session's requests. All that is referred to outlives the objects that are made
+/// with it.
 struct session_client {
     const services& server;
     client_link& link;

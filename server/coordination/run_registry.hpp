@@ -20,7 +20,7 @@
 
 namespace semantic::server {
 
-// Of a tenant. A run keeps its scenario and the request that began it.
+// Bounds for a tenant. A run keeps its scenario and the request that began it.
 inline constexpr std::size_t runs_max = 1'000;
 inline constexpr std::size_t runs_bytes_max = 64 << 20;
 /// Bytes of a run in addition to its scenario's text and its request; and how many copies of the

@@ -17,7 +17,7 @@ namespace semantic::server {
 
 namespace {
 
-// Of the names of records.
+// Prefixes of the names of records.
 constexpr std::string_view record_head = "session:";
 constexpr std::string_view run_head = "run:";
 constexpr std::string_view part_head = "part:";
@@ -130,7 +130,7 @@ protocol::result<void> keep_session(session_registry& sessions, engine::engine& 
     const auto [keeping, wanted] = sessions.keeping(tenant, id);
     if (keeping == nullptr) return session_registry::no_session(id);
     std::lock_guard one_at_a_time(keeping->mutex);
-    // Who had the mutex before may have written what is wanted here, too.
+    // The previous holder of the mutex may have written the wanted change, too.
     while (keeping->written.load() < wanted) {
         const auto next = sessions.next_to_write(tenant, id, keeping->stored);
         if (!next) return next.error();

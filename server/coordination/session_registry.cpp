@@ -13,7 +13,8 @@ using protocol::errc;
 
 namespace {
 
-// Of lines, and of what one agent remembers: beyond it they are no longer written with each change.
+// The most bytes of lines, and of one agent's exchanges, that are written with each change; older
+// ones go to parts of their own.
 constexpr std::size_t lines_rest_bytes_max = std::size_t{256} << 10;
 constexpr std::size_t exchanges_rest_bytes_max = std::size_t{64} << 10;
 

@@ -74,22 +74,22 @@ class session_registry {
     class locked_session {
       public:
         session& now() const;
-        /// Whose memory in the engine this agent has.
+        /// The id of the agent's memory in the engine.
         const storage::agent_id& agent_id(int agent) const;
-        /// What is known of it; made where there is nothing yet.
+        /// The registry's memory of the agent; created if there is none yet.
         memory& memory_of(int agent) const;
         /// Tokens that were computed ahead of the agent's next turn. Outlives the session.
         std::shared_ptr<std::atomic<int>> read_ahead(int agent) const;
         /// A request that works on an agent of the session.
         void add_run(engine_run run) const;
-        /// Those that have not ended.
+        /// The requests that have not ended.
         std::vector<engine_run> runs() const;
-        /// Whether so much more may be kept. Errors: conflict, overloaded.
+        /// Checks that the session may grow by `bytes`. Errors: conflict, overloaded.
         protocol::result<void> check_space(std::size_t bytes) const;
-        /// What was replied to this request; null when it is new. Errors: conflict, when the key
-        /// came with another request.
+        /// The stored reply to this request; null when the request is new. Errors: conflict,
+        /// when the key came with another request.
         protocol::result<known_reply> find_reply(const keyed_request& wanted) const;
-        /// Keeps a reply. It is written with whatever is changed under the same lock.
+        /// Stores a reply. It is written together with the changes under the same lock.
         void keep_reply(kept_reply made) const;
 
       private:
@@ -121,8 +121,8 @@ class session_registry {
         key key_;
     };
 
-    /// `older`: indexes of the session's agents that the engine has a memory of and this registry
-    /// has not. Errors: conflict, when the tenant has sessions_max, they take as much as they may,
+    /// `older`: indexes of the session's agents that have KV in the engine but no entry in this
+    /// registry. Errors: conflict, when the tenant has sessions_max, they take as much as they may,
     /// or the id is taken; overloaded, when those of all tenants do.
     protocol::result<void> add(const storage::tenant_id& tenant, session made,
                                const std::vector<int>& older);
@@ -130,7 +130,7 @@ class session_registry {
     bool remembers(const storage::agent_id& agent) const;
     std::vector<std::string> ids(const storage::tenant_id& tenant) const;
     std::size_t count(const storage::tenant_id& tenant) const;
-    /// What the tenant's sessions take.
+    /// The bytes of the tenant's sessions.
     std::size_t bytes(const storage::tenant_id& tenant) const;
 
     /// What `work(locked_session)` returns, a value or a result; it may change the session. Errors:
@@ -164,8 +164,8 @@ class session_registry {
 
     /// Errors: not_found; conflict, when one is being taken.
     protocol::result<running> begin(const storage::tenant_id& tenant, const std::string& id);
-    /// The same for a request that may have come before: then its reply. Both are looked for at one
-    /// moment. Errors: also conflict, when the key came with another request.
+    /// The same for a request that may be a retry: then its stored reply. Both are decided
+    /// atomically. Errors: also conflict, when the key came with another request.
     struct begun {
         std::optional<running> turn{};
         known_reply reply{};
@@ -177,14 +177,14 @@ class session_registry {
     /// agents whose memories are to be erased before it is removed. Requires: none of its runs
     /// works any more.
     std::vector<storage::agent_id> leave(const running& taken);
-    /// The session goes, with what its agents remember of it. Returns: something that may take long
-    /// to destroy.
+    /// Removes the session and its agents' memories of it. Returns: what was removed, which may
+    /// take long to destroy.
     std::shared_ptr<const void> remove(running taken);
-    /// What is known of these agents is forgotten. Returns: the sessions that they are in.
+    /// Forgets these agents' memories. Returns: the sessions that the agents are in.
     std::vector<std::string> forget(const storage::tenant_id& tenant,
                                     const std::vector<storage::agent_id>& agents);
 
-    /// What is known of any memory is forgotten: another model has others.
+    /// Forgets all memories: another model has others.
     void forget_all();
 
     /// A writer or remover of the session's record holds the mutex meanwhile: no record replaces a
@@ -266,7 +266,7 @@ class session_registry {
         tenant_state* owner = nullptr;
         live* one = nullptr;
     };
-    /// Counts what has changed, whatever way the work ends.
+    /// Counts the changes when the work ends, also by an exception.
     struct recount {
         session_registry& all;
         found_session at;
@@ -287,7 +287,8 @@ class session_registry {
     /// Errors: conflict, overloaded. `slack`: beyond the bounds.
     protocol::result<void> check_space(tenant_state& owner, std::size_t bytes,
                                        std::size_t slack = 0);
-    /// What is known of agents in no session is found in the engine when they come back.
+    /// Drops the memories of agents in no session; the engine still has their KV when they come
+    /// back.
     void drop_unused_memories(tenant_state& owner);
     static protocol::failure is_leaving(const std::string& id);
     static protocol::result<known_reply> find_reply(const live& session,

@@ -29,7 +29,7 @@ class engine_lease {
     /// Requires: not empty.
     engine::engine* operator->() const noexcept;
     engine::engine& operator*() const noexcept { return *operator->(); }
-    /// Whose engine it is, as the registry counts. Requires: not empty.
+    /// The model of the engine, as an index of the registry. Requires: not empty.
     std::size_t model() const noexcept;
     /// `cut` is called, from any thread, when the lease must end now. It must not block.
     void when_cut(std::function<void()> cut) const;

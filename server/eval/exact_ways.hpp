@@ -27,7 +27,7 @@ class exact_ways {
   public:
     /// The text is parted inside a complete block, and something must follow.
     static constexpr int tokens_min = 300;
-    /// Of the pool, at most, at one time.
+    /// The most sequences in the pool at one time.
     static constexpr int sequences = 6;
     /// Ways, the text read at once with them.
     static constexpr std::size_t way_count = 9;
@@ -75,7 +75,7 @@ class exact_ways {
     void save_blocks();
     std::vector<storage::kept_state> keep_states();
     void export_from(storage::agent_cache_store& store);
-    /// Of a folder in folder_.
+    /// Opens a store in the subfolder `name` of folder_.
     store_ptr open_store(const std::string& name);
     /// Continues after the first `tokens` tokens of the agent, as a store has them, which is
     /// closed then.
@@ -91,8 +91,8 @@ class exact_ways {
     std::vector<int> asked_;                       // positions, ascending
     std::vector<float> reference_;                 // [asked_, vocabulary]
     std::vector<storage::kv_block_parts> blocks_;  // of the prefix, until they are on disk
-    // Of recurrent layers, at the prefix's end and where the group of parting_ begins; empty where
-    // there are none.
+    // States of recurrent layers, at the prefix's end and where the group of parting_ begins;
+    // empty without such layers.
     std::vector<std::byte> prefix_state_, parting_state_;
 };
 

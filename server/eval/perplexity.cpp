@@ -29,7 +29,7 @@ using engine::read_logits;
 using engine::score_sum;
 using storage::token_id;
 
-// Of the logits of one piece of a window and one form; two are in memory at a time.
+// The most bytes of logits of one piece of a window in one form; two are in memory at a time.
 constexpr std::size_t piece_bytes = std::size_t{64} << 20;
 constexpr int piece_tokens_max = 512;
 constexpr int context_default = 8192;

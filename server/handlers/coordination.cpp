@@ -238,7 +238,7 @@ protocol::result<void> erase_all(engine::engine& engine,
     return all;
 }
 
-/// Of the new session's agents those that the engine has a memory of, which is not known here.
+/// Indexes of the new session's agents that have KV in the engine but no entry in the registry.
 std::vector<int> older_agents(const services& server, const request& incoming,
                               const storage::tenant_id& tenant, const session& made) {
     std::vector<int> older;

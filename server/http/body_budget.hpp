@@ -38,7 +38,7 @@ class body_budget {
         share(const share&) = delete;
         share& operator=(const share&) = delete;
 
-        /// Whose body it is. Requires: the body has no bytes yet.
+        /// Sets the tenant that sends the body. Requires: the body has no bytes yet.
         void set_tenant(std::string tenant) { tenant_ = std::move(tenant); }
         /// Waits until the body may have `bytes` in all. The body that came first never waits, so
         /// that bodies which need more room than there is do not wait for each other; nor does the

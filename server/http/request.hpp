@@ -32,7 +32,8 @@ struct request {
     std::string id;                     // request id, echoed in every reply
     /// For a page in a browser that may read the reply: its origin, or "*". Empty for all others.
     std::string allow_origin;
-    /// Whose key was sent, see credential_of; empty: nobody's, and none is needed. Absent: refused.
+    /// The credential of the key that was sent, see credential_of; empty: no key was sent, and none
+    /// is needed. Absent: refused.
     std::optional<std::string> credential;
     /// Whether its client has left, as other threads may ask; null: nobody knows.
     std::shared_ptr<const std::atomic<bool>> gone{};

@@ -17,7 +17,7 @@ constexpr std::uint64_t mib = std::uint64_t{1} << 20;
 constexpr std::uint64_t process_bytes = 64 * mib;
 // A token's texts, its place in the tokenizer and in the tries of grammars.
 constexpr std::uint64_t bytes_per_token_of_vocabulary = 512;
-// Of one connection: what is read ahead, its buffers and coroutines.
+// Memory of one connection: bytes read ahead, buffers and coroutines.
 constexpr std::uint64_t connection_bytes = 80 * 1024;
 // As http_limits::bodies_at_once, which is no model's.
 constexpr std::uint64_t bodies_read_at_once = 4;

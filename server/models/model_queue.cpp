@@ -205,7 +205,7 @@ slice_decision model_queue::look_at_ready(std::size_t slot, const slot_state& no
     const slice_rules rules{options_.slice, linger_, options_.idle_max};
     slice_decision decision = decide_slice(
         {clock::now(), watches_[slot].ready_since, slots_.at(slot).idle_since(), waiting}, rules);
-    // Who waits when a model comes gets it, whatever else has waited meanwhile.
+    // A request that waits when its model is loaded gets it, even if others have waited longer.
     if (!decision.may_begin && !was_changing) return decision;
     serve(slot, now);
     if (slots_.at(slot).idle_since()) return decision;

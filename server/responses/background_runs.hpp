@@ -24,13 +24,14 @@ namespace semantic::server {
 struct background_limits {
     std::size_t at_once_of_tenant = 16;
     std::size_t at_once = 64;
-    /// Of what those hold that have not ended: their texts, and what they follow.
+    /// Bytes that unfinished runs hold: their texts, and the responses they follow.
     std::size_t request_bytes_of_tenant = std::size_t{32} << 20;
     std::size_t request_bytes = std::size_t{64} << 20;
     std::size_t event_bytes_of_one = std::size_t{8} << 20;  // the latest are kept
-    /// Of those that have not ended, together: each has an equal part, and its latest are kept.
+    /// Event bytes of all unfinished runs together: each has an equal share, and keeps its latest.
     std::size_t open_event_bytes = std::size_t{32} << 20;
-    /// Of those that ended, together: the tenant's who has most go, which ended first.
+    /// Event bytes of all finished runs together: of the tenant with most of them, those that ended
+    /// first are dropped.
     std::size_t event_bytes = std::size_t{32} << 20;
 };
 

@@ -12,7 +12,7 @@ namespace {
 
 using protocol::responses::kept_response;
 
-// Of the names of records.
+// Prefixes of the names of records.
 constexpr std::string_view response_head = "response:";
 constexpr std::string_view conversation_head = "conversation:";
 

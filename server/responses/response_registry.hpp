@@ -71,7 +71,7 @@ class kept_responses {
                                               const std::string& id);
     /// Returns: whether there was one.
     bool remove(const storage::tenant_id& tenant, const std::string& id);
-    /// Of all tenants.
+    /// The bytes of all tenants together.
     std::size_t bytes() const;
 
   private:

@@ -31,7 +31,7 @@ class server_probe {
     std::atomic<std::int64_t> model_waiting{0};  // requests in line for a model
     engine::latency_histogram model_wait;        // of those that did not have it at once
     std::atomic<std::int64_t> uploads{0};        // agents' files on disk that are not read yet
-    /// Of streamed answers: from the request's place in the batch to the reply's first bytes.
+    /// Time from a streamed answer's slot in the batch to the reply's first bytes.
     engine::latency_histogram first_byte;
 
   private:
@@ -54,7 +54,7 @@ std::string render_server_metrics(const server_probe& probe);
 std::string render_metrics(const server_probe& probe, const model_changes& changes,
                            std::span<const engine::engine* const> engines, bool by_model,
                            const key_accounts* accounts = nullptr);
-/// Of one engine, or null.
+/// The metrics of a server with one engine; `engine` may be null.
 inline std::string render_metrics(const server_probe& probe, const model_changes& changes,
                                   const engine::engine* engine,
                                   const key_accounts* accounts = nullptr) {

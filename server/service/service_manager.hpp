@@ -14,7 +14,8 @@ class service_manager {
   public:
     /// `socket`: a path, or @NAME of an abstract one; empty: nobody listens.
     explicit service_manager(std::string socket) : socket_(std::move(socket)) {}
-    /// Of NOTIFY_SOCKET, which children do not get.
+    /// Reads NOTIFY_SOCKET from the environment, and removes it there: child processes do not get
+    /// it.
     static service_manager of_environment();
 
     /// One or more lines NAME=VALUE: "READY=1", "STATUS=loading", "WATCHDOG=1".

@@ -25,7 +25,7 @@ protocol::failure too_late() {
     return fail(errc::timeout, "the answer took longer than the server allows");
 }
 
-// Of a text in the log; what lies beyond is cut off.
+// The most bytes of a text in the log; the rest is cut off.
 constexpr std::size_t logged_text_bytes_max = 16 * 1024;
 
 std::string logged(const std::string& text) {
@@ -33,7 +33,7 @@ std::string logged(const std::string& text) {
     return text.substr(0, logged_text_bytes_max) + " ...";
 }
 
-/// What a request asks last, for the log of an operator who wants that.
+/// Logs the last message of a request, where the operator turned that on.
 void log_question(const request& incoming, const engine::generation_request& wanted) {
     std::string text = wanted.text.value_or("");
     if (!wanted.text && !wanted.chat.messages.empty())
@@ -104,7 +104,7 @@ class answer_log {
     std::string text_;
 };
 
-/// How much was remembered, for clients that look at headers.
+/// Headers that say how many prompt tokens were reused.
 std::vector<std::pair<std::string, std::string>> cache_fields(const engine::admitted& event) {
     std::vector<std::pair<std::string, std::string>> fields{
         {"x-semantic-agent", event.agent.str()},
@@ -115,7 +115,7 @@ std::vector<std::pair<std::string, std::string>> cache_fields(const engine::admi
     return fields;
 }
 
-/// How long it had to wait, likewise.
+/// Headers that say how long the request had to wait.
 std::vector<std::pair<std::string, std::string>> queue_fields(const engine::queued& event) {
     return {{"x-semantic-queued-behind", std::to_string(event.ahead)},
             {"x-semantic-queue-estimate-s", std::to_string(event.estimate.count())}};

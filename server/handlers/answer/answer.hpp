@@ -23,7 +23,7 @@
 
 namespace semantic::server {
 
-/// What is done when an answer is complete and its end has not gone out.
+/// A step between the completion of an answer and the sending of its end.
 class before_end {
   public:
     virtual ~before_end() = default;
@@ -51,18 +51,18 @@ net::awaitable<std::optional<response>> collect_answer(const answer_context& con
                                                        engine::generation_request wanted,
                                                        protocol::reply_collector& as);
 
-/// The deadline of an answer that is asked for now.
+/// The deadline of an answer that is requested now.
 std::chrono::steady_clock::time_point answer_deadline(const services& server);
 /// What the headers say about the client's identity.
 protocol::identity_headers identity_of(const request& incoming);
 /// The client's tenant: each key is one. Requires: the request has passed refuse_early(), the
 /// engine is loaded.
 storage::tenant_id tenant_of(const request& incoming);
-/// Who pays for what the request makes the model do; null where the route is not metered.
+/// The account that is charged for the request; null where the route is not metered.
 std::shared_ptr<key_account> account_of(const request& incoming);
-/// Whose memory the request extends, as far as its headers say.
+/// The agent whose memory the request extends, as far as its headers say.
 protocol::result<std::optional<storage::agent_id>> agent_of_headers(const request& incoming);
-/// Whose memory a sub-agent starts from. Requires: agent_of_headers() had no error.
+/// The agent whose memory a sub-agent starts from. Requires: agent_of_headers() had no error.
 protocol::result<std::optional<storage::agent_id>> parent_of_headers(const request& incoming);
 
 /// Returns: a refusal when `wanted` is another model of the registry, or, where names are strict,

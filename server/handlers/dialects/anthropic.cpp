@@ -267,8 +267,8 @@ net::awaitable<reply> post_count_tokens(const services& server, const request& i
             incoming.body, limits_of(server),
             [&thread](const std::string& id) { return thread.tools_of(id); });
     };
-    // Of a tenant's long ones one after the other: each may take as much memory as its body has
-    // bytes, several times.
+    // A tenant's long bodies run one after the other: each may take several times as much
+    // memory as it has bytes.
     const job_length length =
         incoming.body.size() > parse_here_bytes_max ? job_length::large_job : job_length::by_body;
     auto count = [&]() -> protocol::result<std::string> {

@@ -20,8 +20,8 @@ using reply = std::optional<response>;
 using parser = protocol::result<ollama::ollama_request> (*)(std::string_view,
                                                             const ollama::ollama_limits&);
 
-/// Of the API, as clients compare it with the first that has what they need: thinking, tools while
-/// streaming and structured outputs are older than this one.
+/// The API version that is reported. Clients compare it with the first one that has a feature:
+/// thinking, tools while streaming and structured outputs are older than this one.
 constexpr const char* api_version = R"({"version":"0.12.0"})";
 
 ollama::ollama_limits limits_of(const services& server) {

@@ -25,7 +25,7 @@ ollama_reply get_ollama_tags(const services& server, const request& incoming, cl
 ollama_reply get_ollama_running(const services& server, const request& incoming,
                                 client_link& client);
 ollama_reply post_ollama_show(const services& server, const request& incoming, client_link& client);
-/// Of a model that is here: success. Of any other: not_found, since the server fetches nothing.
+/// Success for a model that is here; not_found for any other, since the server fetches nothing.
 ollama_reply post_ollama_pull(const services& server, const request& incoming, client_link& client);
 response get_ollama_version(const services& server, const request& incoming);
 /// 400: a model that continues text is none that embeds it.

@@ -17,7 +17,7 @@ class verdicts final : public before_end {
     verdicts(const answer_context& asked, protocol::anthropic::safeguard_request request,
              engine::conversation chat);
 
-    /// Whose calls are judged. Returns: this.
+    /// Judges the calls of this answer. Returns: this.
     before_end* watch(protocol::anthropic::message_stream& stream);
     before_end* watch(protocol::anthropic::message_collector& collector);
 

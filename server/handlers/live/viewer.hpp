@@ -1,5 +1,5 @@
 #pragma once
-// Who watches the server, and what is shown to them.
+// The viewers of the live page, and what each may see.
 
 #include <chrono>
 #include <compare>

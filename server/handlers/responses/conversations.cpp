@@ -18,7 +18,7 @@ namespace responses = protocol::responses;
 using reply = std::optional<response>;
 using kept = kept_responses::kept;
 
-/// Of a path with an item, whose id is the route's parameter.
+/// The conversation's id in a path with an item, whose own id is the route's parameter.
 std::string conversation_in_path(const request& incoming) {
     constexpr std::string_view head = "/v1/conversations/";
     const std::string_view rest = std::string_view(incoming.path).substr(head.size());

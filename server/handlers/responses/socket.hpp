@@ -16,7 +16,7 @@
 namespace semantic::server {
 
 inline constexpr std::size_t response_sockets_max = 64;  // at once
-/// Of one tenant, where clients have keys.
+/// The most sockets of one tenant, where clients have keys.
 inline constexpr std::size_t response_sockets_of_tenant_max = 16;
 inline constexpr std::size_t waiting_requests_max =
     8;  // messages of one, while another is answered

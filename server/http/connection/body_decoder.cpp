@@ -17,7 +17,7 @@ namespace {
 
 // The largest window that is taken of a zstd frame: 8 MiB, what decoders are asked to take.
 constexpr int window_bits_max = 23;
-// Of zlib: its largest window, and a gzip header.
+// zlib's window bits: its largest window, with a gzip header.
 constexpr int gzip_bits = 15 + 16;
 
 }  // namespace

@@ -13,7 +13,8 @@
 namespace semantic::server {
 
 enum class body_coding { gzip, zstd };
-/// Of a content-encoding, in any case. Returns: nothing for one that is not read.
+/// Parses a content-encoding, in upper or lower case. Returns: nothing for one that is not
+/// supported.
 std::optional<body_coding> coding_of(std::string_view content_encoding);
 
 /// Owner: one request. Thread: one at a time. Takes at most 16 MiB in addition to what it returns.

@@ -49,7 +49,8 @@ class connection final : public client_link, public std::enable_shared_from_this
     net::awaitable<bool> wait_for_request();
     /// Reads until the buffer holds a whole header, or as many bytes as one may have.
     net::awaitable<boost::system::error_code> read_header();
-    /// Of the header at the front of the buffer; the largest number when its end is not there.
+    /// The size of the header at the front of the buffer; the largest number when its end has not
+    /// come.
     std::size_t header_bytes() const;
     /// What the buffer holds. Valid until it changes.
     std::string_view read_ahead() const;

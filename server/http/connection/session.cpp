@@ -35,7 +35,7 @@ using protocol::errc;
 using request_parser = http::request_parser<http::string_body>;
 using clock = std::chrono::steady_clock;
 
-// Of an upload that goes to disk; what memory one takes.
+// The piece of an upload that is in memory until it is on disk.
 constexpr std::size_t spool_piece_bytes = 256 * 1024;
 // A body beyond this takes longer to look through than an I/O thread may be held.
 constexpr std::size_t parse_here_bytes_max = 64 * 1024;
@@ -225,7 +225,8 @@ net::awaitable<bool> exchange::read_header() {
     const std::string_view bytes = link_->read_ahead();
     std::size_t used = 0;
     if (!error) {
-        // Of a header that is too long, too, the fields are read that fit, for the request's id.
+        // The fields that fit are read of a header that is too long, too: one may be the request's
+        // id.
         const bool is_too_long = link_->header_bytes() > server_.limits.header_bytes_max;
         used = parser_.put(net::buffer(bytes), error);
         if (is_too_long) error = http::error::header_limit;
@@ -266,8 +267,8 @@ net::awaitable<bool> exchange::read_piece(clock::duration wait) {
     co_return true;
 }
 
-/// Who has shown a key keeps its connection; where there are keys, that of anybody else may be
-/// closed for one who comes.
+/// A client that has shown a key keeps its connection; where there are keys, other connections
+/// may be closed for new ones.
 std::optional<response> exchange::refuse_connection() {
     const auto admin_key = incoming_.field("x-admin-key");
     const bool is_admin = admin_key && is_admin_key(server_.settings, *admin_key);
