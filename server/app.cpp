@@ -164,7 +164,7 @@ int app::run() {
     if (!serves_this_machine_only(options_.settings) && !needs_key(options_.settings))
         log_event(log_level::warning,
                   "listening on " + options_.settings.host +
-                      " without api-key: whoever reaches this port may use the server");
+                      " without api-key: anyone who reaches this port may use the server");
     log_event(log_level::info,
               "listening on " + authority(options_.settings.host, port_) + ", loading the model");
     tasks_.spawn(listener_.executor(), listener_.run(), "accepting connections");

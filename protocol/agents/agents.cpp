@@ -212,7 +212,7 @@ failure memory_lost(const storage::agent_id& agent, storage::errc why) {
                                                                     : "evicted";
     return {errc::not_found,
             "a part of the memory of agent " + agent.str() + " is lost on this server's disk (" +
-                reason + "), so it cannot be exported; the agent's next request computes it anew",
+                reason + "), so it cannot be exported; the agent's next request computes it again",
             "agent_id"};
 }
 

@@ -55,7 +55,7 @@ void parse_chat(const json_cursor& root, const request_limits& limits, generate_
         for (const char* first : {"system", "tools"})
             if (auto field = root.find(first))
                 field->fail(errc::bad_value,
-                            "stands at the beginning of the agent's memory and cannot be "
+                            "is at the beginning of the agent's memory and cannot be "
                             "appended");
     parse_template_values(root, request.thinking, request.chat);
     set_tool_use(request, tool_use::when_wanted, true, std::nullopt, root);

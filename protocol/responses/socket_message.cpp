@@ -43,7 +43,7 @@ result<std::string> steer_failed(std::string_view message) {
             {"code", "steering_not_supported"},
             {"message",
              "an answer takes up nothing while it is made: send the input as a "
-             "response.create behind it"},
+             "response.create after it"},
         };
         const json::object steer{
             {"previous_response_id", root.at("previous_response_id").as_string()},

@@ -193,7 +193,7 @@ std::string read_key_file(const std::string& path, std::vector<tenant_key>& keys
         const std::string where = "line " + std::to_string(number);
         if (!rest.empty()) return where + " has more than a key and the name of a tenant";
         for (const tenant_key& other : found)
-            if (other.key == entry.key) return where + " has a key that stands above it already";
+            if (other.key == entry.key) return where + " has a key that an earlier line has";
         found.push_back(std::move(entry));
     }
     if (found.empty()) return "has no key in it";

@@ -35,10 +35,10 @@ int run_capacity(const command& self, const std::vector<std::string>& words) {
     if (states > 0)
         std::printf(
             "An agent keeps the newest two states of the recurrent layers, %llu bytes, "
-            "beside its K and V.\n\n",
+            "in addition to its K and V.\n\n",
             shown(states));
-    std::printf("| KV | bytes per token | behind the windows | agents of %d | of %d |\n",
-                lengths[0], lengths[1]);
+    std::printf("| KV | bytes per token | past the windows | agents of %d | of %d |\n", lengths[0],
+                lengths[1]);
     std::printf("|---|---|---|---|---|\n");
     for (const std::string& name : recipes) {
         const auto recipe = storage::find_kv_recipe(name);

@@ -103,7 +103,7 @@ int options::number(const char* name, int least, int most) const {
 server::found_model options::model() const {
     const bool named = values_.count("model") != 0;
     if (!named && embedded_model().empty())
-        throw bad_input("the embedded model was not found beside the program: say --model");
+        throw bad_input("the embedded model was not found next to the program: say --model");
     const std::string name = named ? get<std::string>("model") : embedded_model();
     const auto places = server::model_places::of_environment();
     return take(name.starts_with(server::hub_mark) ? server::find_hub_model(name, places)

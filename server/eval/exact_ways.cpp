@@ -214,7 +214,7 @@ void exact_ways::see_a_changed_token() {
     way_outcome outcome;
     compare(outcome, 0, model_.run(*model_.start(), changed, std::span(asked_).first(last)));
     if (outcome.differs_at.value_or(0) < changed_at)
-        throw std::logic_error("a changed token changes no logits behind it, or some before it");
+        throw std::logic_error("a changed token changes no logits after it, or some before it");
 }
 
 void exact_ways::read_on(way_outcome& outcome, offline_model& model, offline_sequence& sequence,

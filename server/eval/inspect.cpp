@@ -193,7 +193,7 @@ void print_geometry(const engine::model_config& config) {
 
 void print_kv(const model_report& report) {
     const bool measured = !report.kv_default.empty();
-    std::printf("\n| KV | bytes per token | behind the windows | agents of 4096 | of 16384 |%s\n",
+    std::printf("\n| KV | bytes per token | past the windows | agents of 4096 | of 16384 |%s\n",
                 measured ? " KL, mean | same top |" : "");
     std::printf("|---|---|---|---|---|%s\n", measured ? "---|---|" : "");
     for (const kv_cost& cost : report.kv) {
@@ -222,7 +222,7 @@ void print_kv(const model_report& report) {
     }
     std::printf("in a pool of %llu MiB%s\n",
                 static_cast<unsigned long long>(report.pool_bytes >> 20),
-                measured ? "" : "; --measure tells which recipe is this model's default");
+                measured ? "" : "; --measure says which recipe is this model's default");
     if (measured) std::printf("measured in %.1f s\n", report.measured_seconds);
 }
 

@@ -22,7 +22,7 @@ constexpr command commands[] = {
     {"render", "[--model MODEL] [--chat-template NAME] < CONVERSATION > TEXT",
      "Renders {\"messages\": [...], \"system\": ..., \"tools\": [...]} as the model's prompt; "
      "\"date\", "
-     "\"enable_thinking\", \"reasoning_effort\" tell the template more.",
+     "\"enable_thinking\", \"reasoning_effort\" give the template more.",
      semantic::eval::run_render},
     {"logits",
      "[--model MODEL] --tokens FILE --out FILE [--positions all|p,q,...] [--kv-bits 16|8|4] "
@@ -41,11 +41,12 @@ constexpr command commands[] = {
      semantic::eval::run_perplexity},
     {"exactness", "[--model MODEL] [--kv LIST|all] [--text FILE] [--tokens N]",
      "Shows that a text's logits are the same bits whatever the chunks, the threads and the batch, "
-     "and behind a prefix that is forked, parted, restored from disk or imported; exit status 1 if "
+     "and after a prefix that is forked, cut, restored from disk or imported; exit status 1 if "
      "not.",
      semantic::eval::run_exactness},
     {"recall", "[--model MODEL] --cases FILE [--kv-bits LIST] [--limit N] [--per-length N]",
-     "Asks a model for facts told earlier and prints how many it knows, by context length and KV "
+     "Asks a model for facts from its prompt and prints how many it knows, by context length and "
+     "KV "
      "bits.",
      semantic::eval::run_recall},
     {"inspect", "[--model MODEL] [--memory-mb MB] [--json]",
@@ -69,7 +70,7 @@ constexpr command commands[] = {
 };
 
 void print_usage(std::ostream& out) {
-    out << "usage: semantic-eval COMMAND [OPTIONS]; semantic-eval COMMAND --help tells more\n\n";
+    out << "usage: semantic-eval COMMAND [OPTIONS]; semantic-eval COMMAND --help shows more\n\n";
     for (const command& each : commands)
         out << "  " << each.name << "\n      " << each.summary << "\n";
 }

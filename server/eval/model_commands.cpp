@@ -128,7 +128,7 @@ int run_greedy(const command& self, const std::vector<std::string>& words) {
     add_sequence_options(given);
     given.add()("max-new", po::value<int>()->default_value(32)->value_name("N"),
                 "how many tokens to add");
-    given.add()("stop", po::bool_switch(), "end behind the first stop token of the model's config");
+    given.add()("stop", po::bool_switch(), "end after the first stop token of the model's config");
     if (!given.parse(words)) return 0;
     const auto ids = prompt_of(given);
     const int max_new = given.number("max-new", 0, tokens_limit);

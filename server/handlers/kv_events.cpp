@@ -181,7 +181,7 @@ std::optional<response> refuse(const services& server, const request& incoming) 
     if (auto foreign = refuse_foreign_socket(server.settings, incoming)) return foreign;
     if (server.kv.feed() == nullptr)
         return error_response(
-            incoming, fail(errc::not_found, "this server tells no KV events: see --kv-events"));
+            incoming, fail(errc::not_found, "this server publishes no KV events: see --kv-events"));
     if (!asks_for_socket(incoming)) {
         constexpr int upgrade_required = 426;
         response refused = error_response(

@@ -99,7 +99,7 @@ result<std::size_t> choose_start(model_list& models, const registry_sources& fro
                            registry(models, 0).names()};
     if (from.embedded.empty())
         return failure{errc::not_found,
-                       "the embedded model is not beside this program; name one with --model"};
+                       "the embedded model is not next to this program; name one with --model"};
     auto found = from.find(from.embedded);
     if (!found) return found.error();
     models.push_back({found->id, {}, found->path, {}, {}});

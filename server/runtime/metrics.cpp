@@ -123,7 +123,7 @@ void write_tokens(exposition& out, const engine::engine_probe& probe) {
 
 void write_matches(exposition& out, const engine::engine_probe& probe) {
     out.family("semantic_prompts_total", "counter",
-               "Prompts by how they stood to the memory that they continue furthest: all but "
+               "Prompts by how they relate to the memory that they continue furthest: all but "
                "\"miss\" reused some of it.");
     for (std::size_t i = 0; i < probe.matches.size(); ++i)
         out.sample({{"match", to_string(static_cast<engine::match_kind>(i))}},
@@ -226,9 +226,9 @@ void write_leases(exposition& out, const storage::agent_leases_counts& counts) {
 
 void write_news(exposition& out, const storage::node_news_counts& counts) {
     const std::array<std::tuple<const char*, const char*, std::uint64_t>, 3> counters{{
-        {"semantic_news_told_total", "Saves and erasures that other servers were told of.",
+        {"semantic_news_told_total", "Saves and erasures that were announced to other servers.",
          counts.told},
-        {"semantic_news_heard_total", "Saves and erasures that other servers told of.",
+        {"semantic_news_heard_total", "Saves and erasures that other servers announced.",
          counts.heard},
         {"semantic_news_dropped_total", "Of those of this server, those that Redis did not take.",
          counts.dropped},

@@ -36,7 +36,7 @@ class thread_lookup {
         auto turn = engine_.find_thread(tenant_, id);
         if (!turn) return anthropic::thread_not_found(id);
         if (turn->is_continued)
-            return refusal("was continued already; continue the answer behind it",
+            return refusal("was continued already; continue the answer after it",
                            "thread_already_continued");
         effort_ = std::move(turn->effort);
         return std::move(turn->tools);

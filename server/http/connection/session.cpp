@@ -133,7 +133,7 @@ std::optional<response> refuse_body(const request& incoming, const request_parse
         return compressed(incoming, "content-encoding");
     if (auto coding = incoming.field("transfer-encoding");
         coding && !equal_ignoring_case(*coding, "chunked"))
-        return compressed(incoming, "a transfer-encoding beside chunked");
+        return compressed(incoming, "a transfer-encoding other than chunked");
     if (auto expect = incoming.field("expect");
         expect && !equal_ignoring_case(*expect, "100-continue"))
         return error_response(
