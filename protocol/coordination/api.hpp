@@ -73,7 +73,7 @@ class messages_body {
     /// `names`: the session, which needs no lines. `viewer`: nobody for what anybody may see.
     messages_body(session names, int viewer);
     void add(std::span<const line> lines);
-    /// What was made since take(), and its length.
+    /// The events since take(), and their length.
     std::string take() { return std::exchange(body_, std::string()); }
     std::size_t bytes() const noexcept { return body_.size(); }
     /// The same with the end of the body.

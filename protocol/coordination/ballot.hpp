@@ -18,10 +18,10 @@ inline constexpr std::size_t questions_max = 100;
 inline constexpr std::size_t question_characters_max = 2'000;
 inline constexpr std::size_t choices_max = 50;
 inline constexpr std::size_t choice_characters_max = 200;
-/// Of all questions of a session, with their votes.
-/// What a vote may add: its question, a ranking of all choices, and the line that announces it.
+/// The most bytes that a vote adds: its question, a ranking of all choices, and the line that
+/// announces it.
 inline constexpr std::size_t vote_bytes_max = std::size_t{128} << 10;
-/// Of all questions of a session, with their votes.
+/// The most bytes of all questions of a session, with their votes.
 inline constexpr std::size_t questions_bytes_max = std::size_t{4} << 20;
 /// How often a question is put to all before consensus is given up.
 inline constexpr int consensus_ballots_max = 3;
@@ -57,7 +57,7 @@ bool settle(session& s, std::size_t question, const std::string& line_id);
 /// The agents whose votes are missing for the question to close.
 std::vector<int> missing_voters(const session& s, const question& asked);
 
-/// What an agent is asked, the JSON schema that holds its answer, and what the answer says.
+/// The question to an agent, the JSON schema of its answer, and the parser of the answer.
 struct held_question {
     std::string text;
     std::string schema_json;

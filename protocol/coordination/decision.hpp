@@ -54,7 +54,7 @@ struct tally {
     std::vector<std::string> eliminated{};
 };
 
-/// What the votes so far come to.
+/// The result of the votes so far.
 /// - none: no winner.
 /// - majority_vote: most votes; among equals the coordinator's own choice, if it is one of them.
 /// - ranked_choice: who has no more than half of the ballots that still name anybody left loses the

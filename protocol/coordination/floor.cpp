@@ -111,7 +111,7 @@ std::string whisper_cue(const session& s, int to, bool answers) {
            " in private; nobody else hears it.";
 }
 
-/// What the order of the session has next, whatever was wished.
+/// The next turn by the session's order, without regard to any wish.
 turn_plan whisper_in_order(const session& s) {
     const std::vector<int> speakers = speakers_of(s);
     turn_plan plan;

@@ -30,13 +30,13 @@ std::vector<slot> speaking_order(const session& s, int round);
 /// In the topologies whisper and interrupt: as many as there are speakers.
 int turns_in_round(const session& s);
 
-/// What a client asks of a turn; nothing of it needs to be said.
+/// A client's wishes for a turn; all of them are optional.
 struct turn_wish {
     std::optional<std::string> agent_id;     // who speaks (turn_by_turn, whisper)
     std::optional<std::string> to_agent_id;  // to whom (whisper)
 };
 
-/// What comes next: this agent speaks.
+/// The next turn: this agent speaks.
 struct turn_plan {
     int agent = nobody;
     int to = nobody;        // whispers to this one
@@ -58,8 +58,8 @@ inline constexpr int urgency_max = 9;
 /// wish names an agent that there is not, or that cannot do that.
 result<turn_plan> next_turn(const session& s, const turn_wish& wish,
                             const std::optional<urgencies>& felt = std::nullopt);
-/// What is left of the round, from next_turn() on. In broadcast these turns do not depend on each
-/// other; in all other topologies only the first is sure.
+/// The remaining turns of the round, from next_turn() on. In broadcast these turns do not depend on
+/// each other; in all other topologies only the first is sure.
 std::vector<turn_plan> rest_of_round(const session& s);
 
 /// The turn after the next one, where the order says so before that is taken

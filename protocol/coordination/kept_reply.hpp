@@ -1,5 +1,5 @@
 #pragma once
-// What was replied to a request that came with an Idempotency-Key, for who asks again. A stream is
+// The stored reply to a request with an Idempotency-Key, for its retries. A stream is
 // kept as what its events were made of: each token event repeats all of its turn, so that the
 // events themselves take the square of a turn's length. Pure.
 

@@ -1,5 +1,5 @@
 #pragma once
-// What an agent of a session remembers: whose memory that is, and its content. Pure.
+// The memory of an agent of a session: its name, and its content. Pure.
 // A memory only grows: what an agent has read stays as it was first shown, so that each prompt
 // continues the one before it.
 
@@ -36,7 +36,7 @@ struct stored_part {
     std::size_t items = part_items;
 };
 
-/// What an exchange takes in addition to its texts.
+/// The bytes of an exchange in addition to its texts.
 inline constexpr std::size_t exchange_own_bytes = 128;
 inline std::size_t bytes_of(const exchange& each) noexcept {
     return exchange_own_bytes + each.read.size() + each.said.size();
@@ -60,16 +60,17 @@ struct prompt {
     bool append = false;  // as engine::generation_request has it
 };
 
-/// What the agent reads before it speaks by `plan`: lines that it has not read and may see, each
-/// once, then the cue. Never empty.
+/// The text that the agent reads before it speaks by `plan`: lines that it has not read and may
+/// see, each once, then the cue. Never empty.
 std::string reading_of(const session& s, const memory& memory, const turn_plan& plan);
-/// What reading_of() has of the session's lines, at least: before it is made.
+/// The least bytes of the session's lines in reading_of(), known before that is made.
 std::size_t unread_bytes(const session& s, int agent, std::size_t reads) noexcept;
 /// The whole prompt of a turn.
 prompt prompt_of(const session& s, const memory& memory, const turn_plan& plan);
-/// What an agent may read ahead of its turn, which is to be `plan` as far as is known now: the
-/// beginning of its prompt, whatever else is said before that turn. Nothing when there is nothing
-/// to read, or no way to read it without an answer. `is_followed`: more is said before that turn.
+/// The prompt that an agent may read ahead of its turn, which is to be `plan` as far as is known
+/// now: the beginning of its prompt, whatever else is said before that turn. Nothing when there is
+/// nothing to read, or no way to read it without an answer. `is_followed`: more is said before that
+/// turn.
 std::optional<prompt> prompt_ahead(const session& s, const memory& memory, const turn_plan& plan,
                                    bool is_followed = false);
 /// All that the agent may see and then a question. Nothing of it is to be remembered, unless

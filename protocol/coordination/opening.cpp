@@ -83,7 +83,7 @@ void parse_agents(const json_cursor& root, const std::function<std::string()>& n
         opened.agents.push_back(parse_agent(list.item(i), opened, new_agent_id));
 }
 
-/// What cannot be held together.
+/// Refuses combinations of rules that contradict each other.
 void check_rules(const json_cursor& root, const session& made) {
     const std::size_t speakers = speakers_of(made).size();
     if (speakers == 0)

@@ -69,7 +69,7 @@ json::array objects_of(const std::vector<T>& items) {
     return out;
 }
 
-/// What the parts do not hold.
+/// The items that the parts do not hold.
 template <class T>
 std::vector<T> rest_of(const std::vector<T>& items, const std::vector<stored_part>& parts) {
     std::size_t held = 0;
@@ -282,7 +282,7 @@ void check_questions(const json_cursor& root, const session& s) {
     }
 }
 
-/// What the parts must be to each other.
+/// Checks that the parts fit together.
 void check_whole(const json_cursor& root, const session& s) {
     if (!root.ok()) return;
     if (speakers_of(s).empty()) root.place("agents").fail(errc::bad_value, "nobody speaks");
@@ -348,7 +348,7 @@ memory read_memory(const json_cursor& root) {
 
 constexpr json_limits no_limits{.bytes_max = anything, .values_max = anything};
 
-/// What these parts hold, each read by `read`. Complains to `place`.
+/// The items of these parts, each read by `read`. Complains to `place`.
 template <class Read>
 auto parts_of(const json_cursor& place, const std::vector<stored_part>& parts,
               const part_reader& part, Read read) {

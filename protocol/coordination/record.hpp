@@ -38,7 +38,7 @@ struct kept_head {
     std::vector<std::shared_ptr<const kept_reply>> replies{};
 };
 std::string to_record(const kept_head& head);
-/// What one part holds.
+/// The items of one part.
 std::string lines_part(const std::vector<line>& lines);
 std::string exchanges_part(const std::vector<exchange>& exchanges);
 

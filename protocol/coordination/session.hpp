@@ -33,7 +33,7 @@ constexpr int index_of(Enum value) {
     return static_cast<int>(value);
 }
 
-/// What a role does. Any other word for a role takes part.
+/// How a role takes part in the conversation. A role with any other name is a participant.
 enum class part { participant, moderator, critic, observer };
 part part_of(std::string_view role) noexcept;
 
@@ -68,7 +68,7 @@ struct line {
     bool is_sampled = false;        // its sender has it in its memory as its own answer
 };
 
-/// What something takes in addition to its texts, in RAM or in a record, whichever is more.
+/// Bytes of an object in addition to its texts, in RAM or in a record, whichever is more.
 inline constexpr std::size_t line_own_bytes = 256;
 inline constexpr std::size_t agent_own_bytes = 512;
 
@@ -102,10 +102,10 @@ bool may_see(const line& spoken, int agent) noexcept;
 void add_line(session& s, line spoken);
 /// A copy but for its lines.
 session without_lines(const session& s);
-/// What a session takes. Does not walk over its lines.
+/// The bytes of a session. Does not iterate over its lines.
 std::size_t bytes_of(const session& s) noexcept;
 std::size_t bytes_of(const line& spoken) noexcept;
-/// What `viewer` (`nobody`: anybody) may be shown of what was said, in order.
+/// The lines that `viewer` (`nobody`: anybody) may see, in order.
 std::vector<const line*> transcript(const session& s, int viewer = nobody);
 /// Those that speak and vote: all but the observers, in order.
 std::vector<int> speakers_of(const session& s);

@@ -1,5 +1,5 @@
 #pragma once
-// What a client of /ws may say, and what follows: a state machine without sockets and clocks.
+// The protocol of a client of /ws: a state machine without sockets and clocks.
 //
 //   greeting ──keys──► judging ──welcome──► watching        whatever breaks a rule: closed, and why
 //                         └────refused───► closed
@@ -29,7 +29,7 @@ enum class close_code : std::uint16_t {
     unauthorized = 4401,
 };
 
-/// What a client shows of itself; absent: nothing.
+/// The keys that a client shows; absent: none.
 struct shown_keys {
     std::optional<std::string> api_key{};
     std::optional<std::string> admin_key{};

@@ -61,7 +61,7 @@ std::vector<std::string> kv_event_stream::changes(
     return made;
 }
 
-/// What is known already is left out, and cuts the run in two.
+/// Blocks that are known already are left out, and cut the run in two.
 void kv_event_stream::add(const storage::blocks_stored& stored) {
     std::size_t begin = 0;
     for (std::size_t i = 0; i < stored.names.size(); ++i) {

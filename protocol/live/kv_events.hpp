@@ -27,11 +27,11 @@ class kv_event_stream {
 
     /// The first message: what was known of this server before counts no more.
     std::string cleared(double now);
-    /// What is there when somebody begins to follow. May return nothing, or several messages.
+    /// The blocks that exist when a follower connects. May return nothing, or several messages.
     std::vector<std::string> snapshot(std::span<const storage::blocks_stored> stored, double now);
     /// Follows the snapshot's last message, so that a follower knows that it has all.
     std::string snapshot_over(double now);
-    /// What has happened since. As above.
+    /// The events since then. As above.
     std::vector<std::string> changes(std::span<const storage::kv_event_feed::message> events,
                                      double now);
 

@@ -1,5 +1,5 @@
 #pragma once
-// What is shown of a server at one moment, and the messages that carry it: all of it at first,
+// The shown state of a server at one moment, and the messages that carry it: all of it at first,
 // then what has changed. Pure.
 
 #include <boost/json/array.hpp>
@@ -40,7 +40,7 @@ std::string snapshot_message(const shown_state& now, const boost::json::array& r
 std::string delta_message(const shown_state& before, const shown_state& now, const happened& news,
                           std::uint64_t seq);
 
-/// What the pool has, which only the engine knows.
+/// The pool's gauges, which only the engine knows.
 struct pool_gauges {
     std::uint64_t bytes = 0;
     std::uint64_t held_bytes = 0;

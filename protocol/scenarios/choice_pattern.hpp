@@ -15,8 +15,8 @@ namespace semantic::protocol::scenarios {
 
 class choice_pattern {
   public:
-    /// What one match may cost, in PCRE2's terms and KiB; and how many of a text's matches are
-    /// looked at. PCRE2 starts to count again at each position where a match may begin, so that all
+    /// Limits of one match, in PCRE2's terms and KiB; and how many of a text's matches are
+    /// examined. PCRE2 starts to count again at each position where a match may begin, so that all
     /// of them together are bounded by a budget, too.
     static constexpr std::uint32_t match_steps_max = 100'000;
     static constexpr std::uint32_t heap_kib_max = 4'096;

@@ -200,7 +200,7 @@ coordination::opening opening_of(const scenario& scenario, const phase& opened,
             return coordination::outlives(made, agent) && has(earlier, key);
         });
     };
-    // What is quoted depends on who reads it.
+    // The quoted lines depend on the agent that reads them.
     if (references_in(opened.initial_template).empty()) {
         out.initial_prompt = opened.initial_prompt;
     } else {

@@ -48,7 +48,7 @@ struct run_result {
     std::string text{};                  // summary: the last that was said
     std::optional<std::string> worth{};  // of the payoff's matrix, where two have chosen
 };
-/// What the phases came to. Requires: the last one is done.
+/// The result of the phases. Requires: the last one is done.
 run_result result_of(const scenario& scenario, const phases_done& done);
 
 }  // namespace semantic::protocol::scenarios

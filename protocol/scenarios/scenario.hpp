@@ -41,14 +41,14 @@ struct phase {
     int rounds = 3;
 };
 
-/// What is read out of a run when it is over.
+/// How the result of a run is found when it is over.
 struct outcome {
     enum class kind { parse_choice, vote_tally, summary };
     kind method = kind::summary;
     std::string pattern{};               // parse_choice: an expression whose first group is it
     std::vector<std::string> choices{};  // empty: whatever the expression finds
 };
-/// What each pair of choices is worth: rows are the first agent's.
+/// The payoff of each pair of choices: rows are the first agent's.
 struct payoff {
     std::vector<std::string> labels;
     std::vector<std::vector<std::string>> matrix;

@@ -76,8 +76,8 @@ struct heard_answer {
     engine::finished end;
 };
 
-/// What is done with the text as it comes; an empty one is a sign of life. Returns: false when the
-/// client is gone.
+/// Called with each piece of text as it comes; an empty one is a sign of life. Returns: false when
+/// the client is gone.
 using text_listener = std::function<net::awaitable<bool>(std::string)>;
 
 class agent_answer {

@@ -66,7 +66,7 @@ class run_registry {
     /// Errors: not_found.
     protocol::result<known_run> find(const storage::tenant_id& tenant, const std::string& id) const;
     bool is_driven(const storage::tenant_id& tenant, const std::string& id) const;
-    /// What came of a run, as it was when its sessions had so many lines.
+    /// The result of a run, computed when its sessions had this many lines.
     struct known_result {
         std::vector<std::size_t> lines{};  // of each phase
         protocol::scenarios::run_result came{};

@@ -64,7 +64,7 @@ std::optional<coordination::session> session_now(const services& server,
     return std::move(*now);
 }
 
-/// What was said in these phases, as far as it is there.
+/// The lines of these phases, as far as their sessions exist.
 scenarios::phases_done spoken_in(const services& server, const storage::tenant_id& tenant,
                                  const std::string& run_id, const std::set<std::string>& phases) {
     scenarios::phases_done done;
@@ -76,7 +76,7 @@ scenarios::phases_done spoken_in(const services& server, const storage::tenant_i
     return done;
 }
 
-/// What state_of() is made of.
+/// The state of a run as read from its sessions.
 struct looked_run {
     scenarios::run_state state;
     std::vector<std::size_t> lines{};  // of each phase

@@ -53,7 +53,7 @@ class scenario_run {
     protocol::result<session> opened(const protocol::scenarios::phase& phase);
     net::awaitable<protocol::result<void>> take_rounds(const protocol::scenarios::phase& phase,
                                                        const std::string& id);
-    /// What the engine has of the agents' memories is erased.
+    /// Erases the agents' memories in the engine.
     net::awaitable<protocol::result<void>> erase_memories(const session& begun);
     /// Without its lines.
     std::optional<session> session_of(const protocol::scenarios::phase& phase) const;

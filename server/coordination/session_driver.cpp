@@ -20,7 +20,7 @@ constexpr int aside_tokens_max = 512;
 // No text has more on average. What an agent would have to read beyond it can never fit the
 // context, and is not put together.
 constexpr std::size_t bytes_per_token_most = 32;
-// What a turn adds to its session in addition to what its agent reads, twice.
+// The most bytes that a turn adds to its session, apart from what its agent reads, twice.
 constexpr std::size_t turn_bytes = std::size_t{64} << 10;
 // More than this is read in its turn, not ahead of it.
 constexpr std::size_t read_ahead_bytes_max = std::size_t{1} << 20;

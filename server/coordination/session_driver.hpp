@@ -21,7 +21,7 @@ namespace semantic::server {
 /// Sends events to the client. Returns: false when it is gone.
 using event_sender = std::function<net::awaitable<bool>(std::string)>;
 
-/// What a request has come to: the turns that were taken, or the question that was decided.
+/// The result of a request: the turns that were taken, or the question that was decided.
 struct taken_turns {
     std::vector<protocol::coordination::turn_report> reports{};
     std::vector<protocol::coordination::streamed_turn> streamed{};  // if they are to be kept
@@ -40,24 +40,24 @@ class session_driver {
     session_driver(const session_client& client, std::string session_id,
                    protocol::coordination::answer_wish how, event_sender send,
                    end_listener at_end = {});
-    /// What is streamed is gathered for `at_end`.
+    /// Also collects the streamed events for `at_end`.
     void gather_streams() { gathers_ = true; }
 
     /// Errors: those of next_turn(), of the engine, cancelled, timeout.
     net::awaitable<protocol::result<void>> turn(protocol::coordination::turn_wish wish);
-    /// What is left of the round, in broadcast side by side. Errors: as turn(); turns that were
-    /// taken before stay.
+    /// Takes the remaining turns of the round; in broadcast concurrently. Errors: as turn(); turns
+    /// that were taken before stay.
     net::awaitable<protocol::result<void>> round();
-    /// All whose votes are missing are asked, side by side, until the question is closed. Errors:
+    /// Asks all agents whose votes are missing, concurrently, until the question is closed. Errors:
     /// those of put_question(), of the engine.
     net::awaitable<protocol::result<void>> decide(protocol::coordination::decision_request wanted);
-    /// The next speaker reads the new lines after the reply.
+    /// Has the next speaker read the new lines while the reply goes out.
     void read_ahead();
     /// No round follows the present one: no agent reads ahead for it.
     void ends_with_round() { ends_with_round_ = true; }
 
   private:
-    /// A turn that is asked for and not yet answered.
+    /// A turn that was submitted and has no answer yet.
     struct open_turn {
         protocol::coordination::turn_plan plan;
         int turn = 0;
@@ -65,7 +65,7 @@ class session_driver {
         storage::agent_id memory;
         std::unique_ptr<agent_answer> answer;
     };
-    /// Agents that are asked the same aside, and what they are asked.
+    /// An agent that is asked a question outside of the conversation, and its request.
     struct aside {
         int agent = 0;
         std::size_t reads = 0;
@@ -76,10 +76,10 @@ class session_driver {
 
     engine::generation_request request_for(const locked_session& locked, int agent,
                                            protocol::coordination::prompt asked) const;
-    /// What is read ahead of this turn is asked for.
+    /// Submits the request that reads ahead for this turn.
     void read_for(const locked_session& locked, const protocol::coordination::turn_plan& plan,
                   bool is_followed);
-    /// Whether the turn that was applied last is the last of those that were asked for.
+    /// Whether the turn that was applied last is the last of the requested ones.
     using last_check = std::function<bool(const protocol::coordination::session&)>;
 
     /// Whether an agent may read so much, and the session grow by it. Errors: prompt_too_long,

@@ -428,7 +428,7 @@ protocol::result<void> session_registry::load(const storage::tenant_id& tenant,
     if (owner.sessions.size() >= sessions_max)
         return fail(errc::conflict,
                     "there are " + std::to_string(sessions_max) + " sessions of this client");
-    // What ran out of its bounds by an answer was acknowledged.
+    // A session that an answer took over the bounds was acknowledged, and is loaded.
     if (auto ok = check_space(owner, bytes, bounds_.tenant_bytes / 4); !ok) return ok;
     live& one = owner.sessions.emplace(id, live(std::move(all->now))).first->second;
     name_agents(tenant, owner, one);

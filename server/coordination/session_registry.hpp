@@ -35,7 +35,7 @@ inline constexpr std::size_t kept_replies_max = 32;  // of a session
 inline constexpr std::size_t session_replies_bytes_max = std::size_t{1} << 20;
 inline constexpr std::size_t tenant_replies_bytes_max = std::size_t{8} << 20;
 
-/// What sessions may take in RAM, with what their agents remember and what was replied. Their
+/// Bounds on the RAM of sessions, including their agents' memories and their stored replies. Their
 /// records on disk take about as much.
 struct session_bounds {
     std::size_t tenant_bytes = std::size_t{64} << 20;
@@ -133,8 +133,8 @@ class session_registry {
     /// The bytes of the tenant's sessions.
     std::size_t bytes(const storage::tenant_id& tenant) const;
 
-    /// What `work(locked_session)` returns, a value or a result; it may change the session. Errors:
-    /// not_found; conflict, while the session is removed; those of `work`.
+    /// Runs `work(locked_session)`, which may change the session. Returns: its value or result.
+    /// Errors: not_found; conflict, while the session is removed; those of `work`.
     template <class Work>
     auto run_locked(const storage::tenant_id& tenant, const std::string& id, Work work) ->
         typename flat_result<std::invoke_result_t<Work&, const locked_session&>>::type {

@@ -43,7 +43,7 @@ using text = protocol::result<std::string>;
 using keyed_request = session_registry::keyed_request;
 using optional_key = std::optional<keyed_request>;
 
-/// What comes with a key is done once: a repeated request gets the reply of the first. Requires:
+/// A request with a key is done once: a repeated one gets the reply of the first. Requires:
 /// the body is still there (parse_body). Errors: bad_value.
 protocol::result<optional_key> key_of(const request& incoming) {
     auto key = incoming.field("idempotency-key");
@@ -103,7 +103,7 @@ session_client client_of(const answer_context& context) {
             account_of(context.incoming)};
 }
 
-/// What is asked of a session, and what its reply is made of.
+/// A request to a session, and how its reply is made.
 struct asked_turn {
     optional_key key;
     coordination::answer_wish how;

@@ -13,7 +13,7 @@
 
 namespace semantic::server {
 
-/// What each of the tenant's sessions is at, as GET /v1/coordination/sessions/{id} replies.
+/// The status of each of the tenant's sessions, as GET /v1/coordination/sessions/{id} replies.
 std::vector<std::string> session_statuses(const services& server, const storage::tenant_id& tenant);
 
 using awaited_reply = boost::asio::awaitable<std::optional<response>>;

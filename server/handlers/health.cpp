@@ -58,8 +58,8 @@ json::object unready(const services& server, const slot_state& now) {
     return body;
 }
 
-/// What the pool holds. That takes as long as there are agents, and everybody may ask, without a
-/// key and as often as they like: it is looked at so seldom that it takes a fiftieth of the time.
+/// The content of the pool. Counting it takes time for each agent, and any client may ask, without
+/// a key and as often as they like: it is looked at so seldom that it takes a fiftieth of the time.
 class recent_pool {
   public:
     engine::pool_usage look(const engine::engine& engine) {

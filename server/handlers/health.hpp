@@ -1,5 +1,5 @@
 #pragma once
-// What orchestrators and people ask first: is it up, is it ready, what is it.
+// Health checks for orchestrators and people: is the server up, is it ready, what is it.
 
 #include "server/http/request.hpp"
 #include "server/http/response.hpp"

@@ -125,7 +125,7 @@ class kv_follower : public std::enable_shared_from_this<kv_follower> {
             }
             self->waiting_bytes_ = 0;
             auto events = std::exchange(self->waiting_, {});
-            // What came before a snapshot is in it.
+            // The snapshot includes all events before it.
             if (std::ranges::any_of(events, begins_anew)) {
                 co_await self->tell_snapshot();
                 continue;

@@ -1,5 +1,5 @@
 #pragma once
-// What the server says of itself: GET /metrics; and of keys: /v1/usage, of the one that asks, and
+// GET /metrics: the server's counters. /v1/usage: the usage of the key that asks, and
 // /admin/usage, of all.
 
 #include "server/http/request.hpp"

@@ -29,8 +29,8 @@ class body_budget {
     body_budget(const body_budget&) = delete;
     body_budget& operator=(const body_budget&) = delete;
 
-    /// What one body takes of `owner`, which outlives it. Owner: the session. Thread: one at a
-    /// time.
+    /// The share that one body takes of `owner`, which outlives it. Owner: the session. Thread: one
+    /// at a time.
     class share {
       public:
         explicit share(body_budget& owner) : all_(owner) {}

@@ -1,5 +1,5 @@
 #pragma once
-// What an asynchronous handler may do with the connection its request came on.
+// The operations of an asynchronous handler on its request's connection.
 // Owner: the session. Thread: the connection's strand.
 
 #include <boost/asio/any_io_executor.hpp>

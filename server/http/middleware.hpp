@@ -1,5 +1,5 @@
 #pragma once
-// What happens to every request around its handler, in this order: request id, authentication,
+// The steps before and after every request's handler, in this order: request id, authentication,
 // access log.
 
 #include <chrono>
@@ -18,7 +18,7 @@ namespace semantic::server {
 /// target and fields are set.
 route_match begin_request(const services& server, request& incoming);
 
-/// What is answered before the body is read, if anything: another server's name, OPTIONS, no such
+/// The reply before the body is read, if there is one: another server's name, OPTIONS, no such
 /// route, wrong method, a page that may not, no key, server starting or stopping.
 std::optional<response> refuse_early(const services& server, const request& incoming,
                                      const route_match& match);

@@ -77,7 +77,7 @@ std::string response_head(const request& to, const response& reply, std::string_
         .append("\r\n");
     append_field(head, "server", "semantic-server");
     if (reply.status != no_content) append_field(head, "content-type", reply.content_type);
-    // What a browser is to make of it: that type and no other, in no frame, and nothing to run
+    // How a browser treats the reply: that type and no other, in no frame, and nothing to run
     // unless the reply itself says what its page may.
     append_field(head, "x-content-type-options", "nosniff");
     append_field(head, "x-frame-options", "DENY");

@@ -17,7 +17,7 @@ struct response {
     std::string content_type = "application/json";
     std::string body;
     std::vector<std::pair<std::string, std::string>> fields;  // beyond those that every reply has
-    /// What a long body holds of what those may have together; given back when it is sent.
+    /// The share of the reply budget that a long body holds; released when it is sent.
     std::shared_ptr<const void> share{};
 };
 

@@ -65,7 +65,8 @@ protocol::dialect dialect_of(std::string_view path, bool has_anthropic_version) 
     // The other vendor's telemetry goes to /api too.
     if (has_segment_prefix(path, "/api") && !has_segment_prefix(path, "/api/event_logging"))
         return protocol::dialect::ollama;
-    // What there is not, such as /v1/files, is asked for by clients of one vendor or another.
+    // Paths that do not exist, such as /v1/files, are requested by clients of one vendor or
+    // another.
     const bool is_ours =
         has_segment_prefix(path, "/v1/agents") || has_segment_prefix(path, "/v1/coordination");
     const bool is_vendors = has_segment_prefix(path, "/v1") && !is_ours;

@@ -1,5 +1,5 @@
 #pragma once
-// What sessions and handlers may use, listed one by one.
+// The parts of the server that sessions and handlers may use.
 // Owner: app. Everything referred to outlives every connection and is safe to use from any thread.
 
 #include <boost/asio/any_io_executor.hpp>

@@ -1,6 +1,6 @@
 #pragma once
-// What clients share and no tenant may have all of, each kind with its slots. Owner: app. Thread:
-// any.
+// Resources that clients share and of which no tenant may have all, each kind with its slots.
+// Owner: app. Thread: any.
 
 #include "server/http/limits.hpp"
 #include "server/usage/tenant_slots.hpp"

@@ -139,7 +139,7 @@ engine::generation_request owned(const answer_context& context, engine::generati
 }
 
 engine::offered_tools tools_of(const engine::generation_request& wanted) {
-    // What is appended does not say again which tools there are.
+    // An appended prompt does not list the tools again.
     const bool is_untold = wanted.append && !wanted.text;
     const auto& tools = wanted.chat.callable_tools();
     if (is_untold && tools.empty()) return engine::offered_tools::any();
@@ -186,7 +186,7 @@ class choice_text {
   public:
     explicit choice_text(const answer& answer) : parser_(parser_of(answer, answer.format)) {}
 
-    /// What the prompt has of the answer already: it is read, and not shown.
+    /// Parses the beginning of the answer that the prompt has already, and does not show it.
     void begin(const answer& answer, std::string_view begun) {
         if (begun.empty()) return;
         engine::answer_format format = answer.format;

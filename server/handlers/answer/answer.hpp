@@ -1,6 +1,6 @@
 #pragma once
-// What the handlers of all dialects share: they read a request and choose how its reply looks; here
-// the engine is asked, and its events become that reply.
+// The common part of all dialects' handlers: they read a request and choose the form of its reply;
+// here the request goes to the engine, and its events become that reply.
 // Cancelled half-way (server stop): the engine request is cancelled, nothing more is sent.
 
 #include <boost/asio/awaitable.hpp>
@@ -53,7 +53,7 @@ net::awaitable<std::optional<response>> collect_answer(const answer_context& con
 
 /// The deadline of an answer that is requested now.
 std::chrono::steady_clock::time_point answer_deadline(const services& server);
-/// What the headers say about the client's identity.
+/// The headers that identify the client.
 protocol::identity_headers identity_of(const request& incoming);
 /// The client's tenant: each key is one. Requires: the request has passed refuse_early(), the
 /// engine is loaded.

@@ -74,8 +74,8 @@ class thread_lookup {
     std::string effort_;
 };
 
-/// What the engine is to remember of a request in a thread. A thread that nobody names is an agent
-/// of its own.
+/// Has the engine keep the turn of a request in a thread. A thread that nobody names is an agent of
+/// its own.
 void keep_thread(const anthropic::thread_fields& thread, const std::string& message_id,
                  engine::generation_request& wanted) {
     if (!thread.is_kept) return;
@@ -153,7 +153,7 @@ anthropic::reply_options options_of(const anthropic::messages_request& parsed,
     return options;
 }
 
-/// What becomes of the request by its edits. A refusal, or nothing; `is_gone`: the client is.
+/// The result of a request's edits: a refusal, or none; `is_gone`: the client has left.
 struct edit_outcome {
     reply refusal{};
     bool is_gone = false;
@@ -243,7 +243,7 @@ net::awaitable<reply> post_messages(const services& server, const request& incom
     } else if (parsed->safeguards) {
         options.safeguard_results = anthropic::unsupported_safeguards();
     }
-    // What a summary is asked with is no turn of the agent's.
+    // The request for a summary is no turn of the agent's.
     if (is_side || parsed->compacts) *agent = std::nullopt;
     auto wanted = parsed->take_generation(std::move(*agent), answer_deadline(server));
     wanted.agent_may_branch = true;

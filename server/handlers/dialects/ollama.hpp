@@ -30,7 +30,7 @@ ollama_reply post_ollama_pull(const services& server, const request& incoming, c
 response get_ollama_version(const services& server, const request& incoming);
 /// 400: a model that continues text is none that embeds it.
 response refuse_ollama_embeddings(const services& server, const request& incoming);
-/// What is asked of other servers of this API: making, copying, deleting models.
+/// Functions of other servers of this API: making, copying, deleting models.
 response refuse_ollama(const services& server, const request& incoming);
 
 }  // namespace semantic::server

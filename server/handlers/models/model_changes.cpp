@@ -173,7 +173,7 @@ response get_available_models(const services& server, const request&) {
 
 namespace {
 
-/// What is certain to fail does so before anybody is disturbed. Returns: why.
+/// Finds out before any request is disturbed whether the load is certain to fail. Returns: why.
 net::awaitable<std::optional<protocol::failure>> fault_of(const services& server, std::size_t model,
                                                           std::size_t slot) {
     auto look = [&] { return fault_in_slot(server, model, slot); };

@@ -125,7 +125,7 @@ net::awaitable<protocol::result<responses::response_request>> parse_asked(const 
     const auto says = [&](const char* word) {
         return incoming.body.find(word) != std::string::npos;
     };
-    // What is referred to may be long.
+    // The referenced items may be long.
     const bool is_long = incoming.body.size() > parse_here_bytes_max ||
                          says("previous_response_id") || says("item_reference") ||
                          says("conversation") || says("comparison_response_id");

@@ -1,5 +1,5 @@
 #pragma once
-// What every way to ask for a response has in common, whether its client waits for a body, reads a
+// The common part of all ways to request a response, whether its client waits for a body, reads a
 // stream, speaks over a WebSocket or comes back later: reading what it follows, and keeping it.
 
 #include <boost/asio/awaitable.hpp>
@@ -44,8 +44,8 @@ net::awaitable<std::invoke_result_t<Read&>> read_kept(const services& server,
     co_return co_await run_on(choose_workers(server, incoming, job_length::large_job), read);
 }
 
-/// What a reply of so many bytes holds until it is sent. Errors: overloaded, when clients that read
-/// slowly have all that there is.
+/// The share of the reply budget that a reply of this size holds until it is sent. Errors:
+/// overloaded, when clients that read slowly have all that there is.
 net::awaitable<protocol::result<std::shared_ptr<const void>>> take_reply_share(
     const services& server, std::size_t bytes);
 /// Replies with what `read` makes of texts of so many bytes that are kept.

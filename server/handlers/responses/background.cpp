@@ -241,7 +241,7 @@ net::awaitable<reply> answer_in_background(const services& server, const request
     job->wanted = parsed.take_generation(std::move(*agent), answer_deadline(server));
     job->wanted.agent_may_branch = true;
     run_sink(*job->run, job->stream).show(job->stream.on_queued());
-    // What a restart would find of it.
+    // Its record, which a restart would find.
     auto keep_now = [&] { return keep(*job); };
     const storage::result<void> kept =
         co_await run_on(choose_workers(server, incoming, job_length::long_job), keep_now);

@@ -76,7 +76,7 @@ net::awaitable<reply> get_response(const services& server, const request& incomi
     const storage::tenant_id tenant = tenant_of(incoming);
     const auto run = server.responses.background.find(tenant, incoming.parameter);
     if (incoming.query("stream").value_or("false") == "false") {
-        // What has ended is kept, unless the disk was full.
+        // A finished response is kept, unless the disk was full.
         const auto kept = server.responses.stored.find(tenant, incoming.parameter);
         const bool is_kept = kept && (!run || run->has_ended());
         if (!is_kept && !run) co_return not_found(incoming);

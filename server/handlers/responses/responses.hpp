@@ -22,7 +22,7 @@ boost::asio::awaitable<std::optional<response>> post_responses(const services& s
 boost::asio::awaitable<std::optional<response>> get_response(const services& server,
                                                              const request& incoming,
                                                              client_link& client);
-/// What that response was asked, page by page: `limit`, `order`, `after`.
+/// The input items of that response, page by page: `limit`, `order`, `after`.
 boost::asio::awaitable<std::optional<response>> get_response_items(const services& server,
                                                                    const request& incoming,
                                                                    client_link& client);

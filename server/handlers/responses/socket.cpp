@@ -37,7 +37,7 @@ using protocol::errc;
 using reply = std::optional<response>;
 using tcp = net::ip::tcp;
 
-// What one read brings of a message at most.
+// The most bytes of a message that one read returns.
 constexpr std::size_t message_piece_bytes = 64 * 1024;
 
 /// The sockets that are open in this process.
@@ -178,7 +178,8 @@ class response_socket final : public client_link,
     std::optional<std::pair<storage::tenant_id, std::string>> latest_;  // in `unstored`
 };
 
-/// What is to be stored is; the rest is known as long as the client stays.
+/// Stores the response if its request wants that; otherwise it is known as long as the client
+/// stays.
 class response_socket::keeping final : public before_end {
   public:
     keeping(response_socket& socket, const request& one, responses::response_stream& made,

@@ -52,11 +52,11 @@ class connection final : public client_link, public std::enable_shared_from_this
     /// The size of the header at the front of the buffer; the largest number when its end has not
     /// come.
     std::size_t header_bytes() const;
-    /// What the buffer holds. Valid until it changes.
+    /// The content of the buffer. Valid until it changes.
     std::string_view read_ahead() const;
     /// Starts to read ahead, so that a client that leaves is noticed while nothing is written.
     void start_watching();
-    /// What was read ahead stays in the buffer for the next request.
+    /// Bytes that were read ahead stay in the buffer for the next request.
     net::awaitable<void> stop_watching();
     /// Says goodbye so that the last reply arrives: a close with unread input would throw it away
     /// on the client's side.

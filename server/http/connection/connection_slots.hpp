@@ -29,7 +29,7 @@ class connection_slots {
     connection_slots(const connection_slots&) = delete;
     connection_slots& operator=(const connection_slots&) = delete;
 
-    /// What one connection holds of `owner`, which outlives it. Owner: the session.
+    /// The slot that one connection holds of `owner`, which outlives it. Owner: the session.
     class holder {
       public:
         explicit holder(connection_slots& owner);

@@ -1,6 +1,6 @@
 #pragma once
-// What a header may not have although the parser takes it: another reader of the same bytes, such
-// as a proxy, may understand it differently, and so find another request after it. Pure.
+// Header forms that are refused although the parser accepts them: another reader of the same bytes,
+// such as a proxy, may understand it differently, and so find another request after it. Pure.
 // Source: RFC 9112 §3.2, §5.2, §6.1, §6.3.
 
 #include <string>

@@ -39,9 +39,9 @@ using clock = std::chrono::steady_clock;
 constexpr std::size_t spool_piece_bytes = 256 * 1024;
 // A body beyond this takes longer to look through than an I/O thread may be held.
 constexpr std::size_t parse_here_bytes_max = 64 * 1024;
-// What one read brings of another body at most.
+// The most bytes of any other body that one read returns.
 constexpr std::size_t body_piece_bytes = 64 * 1024;
-// What is unpacked of a compressed body at once.
+// The most bytes of a compressed body that are unpacked at once.
 constexpr std::size_t unpacked_piece_bytes = 256 * 1024;
 
 const boost::system::error_code no_error;
@@ -109,7 +109,7 @@ response compressed(const request& incoming, const std::string& field) {
     return reply;
 }
 
-/// What a request's body may have, in bytes.
+/// The most bytes that a request's body may have.
 std::uint64_t body_bytes_max(const services& server, const route_match& match) {
     const bool is_file = match.found != nullptr && match.found->body == body_class::file;
     if (!is_file) return server.limits.body_bytes_max;

@@ -264,7 +264,7 @@ void live_socket::take(live_hub::message message) {
     if (message == nullptr) return end(live::close_code::going_away);
     if (!still_may()) return;
     if (queue_.size() < server_.limits.watcher_messages_max) return queue(std::move(message));
-    // What is being written stays; of the rest the client learns when it connects again.
+    // The message that is being written stays; the client gets the rest when it connects again.
     const std::size_t left = queue_.size();
     queue_.erase(queue_.begin() + 1, queue_.end());
     queue(std::make_shared<const std::string>(live::too_slow_message(left)));
@@ -277,7 +277,7 @@ void live_socket::queue(live_hub::message message) {
     if (!is_writing_) write_next();
 }
 
-/// What is queued goes out, if that can be done in time, then the close.
+/// Sends the queued messages, if that can be done in time, then the close.
 void live_socket::end(live::close_code why) {
     if (ending_) return;
     ending_ = why;

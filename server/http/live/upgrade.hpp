@@ -1,6 +1,6 @@
 #pragma once
-// What every WebSocket of this server begins with. Included by the sources of WebSockets alone: it
-// drags Beast in.
+// The opening handshake of every WebSocket of this server. Included by the sources of WebSockets
+// alone: it drags Beast in.
 
 #include <boost/beast/http/message.hpp>
 #include <boost/beast/http/string_body.hpp>
