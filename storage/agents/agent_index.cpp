@@ -118,7 +118,7 @@ state_ptr agent_index::find_same_prefix(const lock&, const agent_state& state,
     return same ? found->second.state : nullptr;
 }
 
-/// Keeps by_message_ in step with a change of an agent's state; null stands for none.
+/// Keeps by_message_ in step with a change of an agent's state; null means none.
 void agent_index::index_messages(const agent_id& id, const agent_state* former,
                                  const agent_state* now) {
     static const std::vector<message_end> none;
@@ -169,7 +169,7 @@ agent_index::outdated agent_index::publish(const lock& locked, agent_state state
     agent.names = std::move(names);
     agent.mark_dirty();
     agent.save_failed = false;  // this state has not been tried yet
-    out.with_passed = drop_passed(locked, agent, which_passed::saved);
+    out.with_passed = drop_passed(locked, agent, passed_frames::saved);
     return out;
 }
 
@@ -253,12 +253,12 @@ state_ptr agent_index::drop_blocks(const lock&, agent_record& agent) {
                           std::move(states));
 }
 
-state_ptr agent_index::drop_passed(const lock&, agent_record& agent, which_passed which) {
+state_ptr agent_index::drop_passed(const lock&, agent_record& agent, passed_frames dropped) {
     std::vector<kv_block_parts> kept = agent.state->blocks;
     const std::size_t passed =
         std::min(kept.size(), shape_.window_start(agent.state->tokens.size()));
     for (std::size_t i = 0; i < passed; ++i)
-        if (which == which_passed::all || files_.is_saved(agent.names[i], kv_part::sliding))
+        if (dropped == passed_frames::all || files_.is_saved(agent.names[i], kv_part::sliding))
             kept[i].sliding.reset();
     return replace_blocks(agent, std::move(kept));
 }
@@ -326,7 +326,7 @@ state_ptr agent_index::evict_clean(const lock& locked, system_clock::time_point 
 state_ptr agent_index::evict_passed_of_failed(const lock& locked) {
     for (auto& [id, agent] : agents_)
         if (agent.save_failed)
-            if (auto former = drop_passed(locked, agent, which_passed::all)) return former;
+            if (auto former = drop_passed(locked, agent, passed_frames::all)) return former;
     return nullptr;
 }
 

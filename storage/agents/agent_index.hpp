@@ -6,7 +6,7 @@
 // on one directory have an index each and one lock for all of them.
 //
 // States and blocks that leave the index are returned, for their end frees frames: the caller
-// destroys them behind the lock.
+// destroys them after it has released the lock.
 
 #include <chrono>
 #include <condition_variable>
@@ -156,7 +156,7 @@ class agent_index {
     /// it is dirty then. Returns: the former state, or null when there are none.
     state_ptr add_missing_blocks(const lock&, agent_record& agent, const agent_state& from,
                                  const std::vector<block_hash>& names);
-    /// Makes blocks that were restored of `from`, and the recurrent state behind the first `tokens`
+    /// Makes blocks that were restored of `from`, and the recurrent state after the first `tokens`
     /// tokens, part of its agent's newest state, where that has the same ones. Returns: the former
     /// state, or null.
     state_ptr add_restored(const lock&, const agent_state& from,
@@ -165,9 +165,9 @@ class agent_index {
                            const recurrent_ptr& kept = {});
     /// Takes all of a clean agent's blocks out. Returns: the former state, null when it had none.
     state_ptr drop_blocks(const lock&, agent_record& agent);
-    enum class which_passed { saved, all };
+    enum class passed_frames { saved, all };
     /// Takes sliding frames out that the agent's next token does not need. Returns: as above.
-    state_ptr drop_passed(const lock&, agent_record& agent, which_passed which);
+    state_ptr drop_passed(const lock&, agent_record& agent, passed_frames dropped);
 
     // --- blocks ---
     /// Returns: the same part of the same block where it is known already, else `block`, which is
@@ -268,7 +268,7 @@ class agent_index {
     /// they should be and can be written again. Returns: what the manifests of others took and
     /// retained, and the bytes of the agents'.
     foreign_manifest reconcile(const lock&, const std::set<std::string>& gone);
-    /// How often that has happened: a save that finds it changed meanwhile has to begin anew.
+    /// How often that has happened: a save that finds it changed must start again.
     std::uint64_t reconciliations(const lock&) const { return commons_->reconciliations; }
     /// Returns: how many agents were made dirty by it since the last call; nothing when it has not
     /// happened.

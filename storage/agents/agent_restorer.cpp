@@ -17,11 +17,11 @@ namespace {
 constexpr std::size_t open_files_max = 64;
 
 struct piece_to_read {
-    std::size_t of;  // among the readers
-    const block_file_reader::piece* what;
+    std::size_t reader;  // its index
+    const block_file_reader::piece* piece;
     bool is_first;
     /// Layer after layer, but for those that come first.
-    int turn() const { return is_first ? -1 : what->layers.front(); }
+    int rank() const { return is_first ? -1 : piece->layers.front(); }
 };
 
 /// The pieces of all files in the order in which they are read, and how many of each layer there
@@ -44,7 +44,7 @@ read_order order_of(const std::vector<result<block_file_reader>>& readers,
             for (const int layer : each.layers) ++order.per_layer[as_size(layer)];
         }
     }
-    std::ranges::stable_sort(order.pieces, {}, &piece_to_read::turn);
+    std::ranges::stable_sort(order.pieces, {}, &piece_to_read::rank);
     return order;
 }
 
@@ -128,7 +128,7 @@ result<restored_prefix> agent_restorer::restore(const agent_state& wanted, int t
     }
     work.found.tokens_read = tokens_read(work.found, work.was_read);
     {
-        state_ptr former;  // ends behind the lock
+        state_ptr former;  // destroyed after the lock is released
         const agent_index::lock locked(parts_.index);
         former = parts_.index.add_restored(locked, state, work.names, work.found.blocks,
                                            as_size(work.found.tokens), work.found.state);
@@ -147,7 +147,7 @@ result<agent_state> agent_restorer::restore_whole(const agent_state& state) {
     auto resumable = restore(state, count, {});
     if (!resumable) return resumable.error();
     const kv_layout& layout = parts_.shape.layout();
-    // Where there are recurrent states the memory may go on behind the last of them.
+    // With recurrent states the memory may continue after the last of them.
     if (resumable->tokens != count && !layout.has_states())
         return failure{errc_of(resumable->why), resumable->detail};
     restoration work{state, parts_.shape.names_of(state)};
@@ -321,11 +321,11 @@ std::vector<result<block_read>> agent_restorer::read_parts(const restoration& wo
     const auto read = [&](std::span<const piece_to_read> some) {
         parts_.workers.run(some.size(), [&](std::size_t i) {
             const piece_to_read& each = some[i];
-            const auto ok = readers[each.of]->read(*each.what);
-            if (ok) return arrival->came(each.what->layers);
+            const auto ok = readers[each.reader]->read(*each.piece);
+            if (ok) return arrival->came(each.piece->layers);
             arrival->failed();
             std::lock_guard locked(lost_mutex);
-            lost.try_emplace(each.of, ok.error());
+            lost.try_emplace(each.reader, ok.error());
         });
     };
     const auto firsts =

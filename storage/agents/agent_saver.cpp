@@ -29,27 +29,27 @@ result<save_report> agent_saver::save(const agent_id& id, save_extent extent) {
 result<save_report> agent_saver::save_once(const agent_id& id, const std::string& path,
                                            save_extent extent, cache_directory::repairs& left) {
     if (auto ok = directory_.check(id, path); !ok) return ok.error();
-    snapshot what = take_snapshot(id, extent);
-    if (what.state == nullptr) return save_report{};
-    std::vector<block_hash> all_names = concatenated(what.names, what.kept_names);
+    snapshot saved = take_snapshot(id, extent);
+    if (saved.state == nullptr) return save_report{};
+    std::vector<block_hash> all_names = concatenated(saved.names, saved.kept_names);
     parts_.blocks.retain(all_names);
     const auto start = std::chrono::steady_clock::now();
-    auto plan = plan_manifest(what);
-    auto report = plan ? write_out(path, what, *plan, left) : result<save_report>(plan.error());
+    auto plan = plan_manifest(saved);
+    auto report = plan ? write_out(path, saved, *plan, left) : result<save_report>(plan.error());
     parts_.probe.save_time.observe(
         std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
     std::vector<block_hash> dropped;
-    state_ptr with_passed;  // ends behind the lock
+    state_ptr with_passed;  // destroyed after the lock is released
     {
         const agent_index::lock locked(parts_.index);
         agent_record& agent = *parts_.index.find(locked, id);
-        if (report && what.reconciliations != parts_.index.reconciliations(locked)) {
+        if (report && saved.reconciliations != parts_.index.reconciliations(locked)) {
             parts_.quota.remove(plan->bytes.size());
             report =
                 failure{errc::not_found, parts_.options.directory + ": files went away meanwhile"};
         }
         agent.save_failed = !report;
-        with_passed = parts_.index.drop_passed(locked, agent, agent_index::which_passed::saved);
+        with_passed = parts_.index.drop_passed(locked, agent, agent_index::passed_frames::saved);
         if (!report) {
             // What the manifest needs stays: the file may have been written all the same.
             agent.attempted = concatenated(std::move(agent.attempted), all_names);
@@ -57,12 +57,12 @@ result<save_report> agent_saver::save_once(const agent_id& id, const std::string
         }
         foreign_manifest replaced = parts_.index.take_foreign(locked, path);
         dropped = concatenated(std::exchange(agent.saved, std::move(all_names)), replaced.names);
-        agent.saved_blocks = what.names.size();
+        agent.saved_blocks = saved.names.size();
         parts_.quota.remove(replaced.bytes);
         if (!plan->append) parts_.quota.remove(agent.manifest_bytes);
         agent.manifest_bytes = plan->file_bytes;
         agent.appendable = std::move(plan->next);
-        if (agent.version == what.version && extent == save_extent::everything) {
+        if (agent.version == saved.version && extent == save_extent::everything) {
             agent.dirty = false;
             dropped = concatenated(std::move(dropped), std::exchange(agent.attempted, {}));
             agent.pinned.clear();
@@ -77,19 +77,19 @@ agent_saver::snapshot agent_saver::take_snapshot(const agent_id& id, save_extent
     const agent_index::lock locked(parts_.index);
     agent_record* agent = parts_.index.find(locked, id);
     if (agent == nullptr || !agent->dirty) return {};
-    snapshot what{agent->state,
-                  agent->names,
-                  {},
-                  {},
-                  agent->version,
-                  agent->manifest_bytes,
-                  parts_.index.reconciliations(locked),
-                  {}};
-    if (extent == save_extent::full_blocks) what.state = without_tail(*agent, what.names);
-    if (what.state) choose_kept(*agent, what);
+    snapshot saved{agent->state,
+                   agent->names,
+                   {},
+                   {},
+                   agent->version,
+                   agent->manifest_bytes,
+                   parts_.index.reconciliations(locked),
+                   {}};
+    if (extent == save_extent::full_blocks) saved.state = without_tail(*agent, saved.names);
+    if (saved.state) choose_kept(*agent, saved);
     // Whatever goes wrong from here on, the file may then end with anything.
-    if (what.state) what.before = std::exchange(agent->appendable, std::nullopt);
-    return what;
+    if (saved.state) saved.before = std::exchange(agent->appendable, std::nullopt);
+    return saved;
 }
 
 /// A state that is neither in the pool nor on disk is lost, and one that waits is not written yet.
@@ -142,11 +142,11 @@ std::vector<block_mark> agent_saver::marks_of(const agent_state& state,
 
 /// Returns: a record to append that brings what is new, or the whole file where there is nothing to
 /// append to, or where what was appended has come to be more than a file.
-result<agent_saver::manifest_plan> agent_saver::plan_manifest(const snapshot& what) const {
-    const agent_state& state = *what.state;
+result<agent_saver::manifest_plan> agent_saver::plan_manifest(const snapshot& saved) const {
+    const agent_state& state = *saved.state;
     manifest agent;
-    for (std::size_t i = 0; i < what.names.size(); ++i) {
-        const auto at = parts_.shape.place(state, what.names, i);
+    for (std::size_t i = 0; i < saved.names.size(); ++i) {
+        const auto at = parts_.shape.place(state, saved.names, i);
         agent.blocks.push_back({at.name, static_cast<int>(at.identity.tokens.size())});
     }
     agent.fingerprint = parts_.options.fingerprint;
@@ -164,13 +164,13 @@ result<agent_saver::manifest_plan> agent_saver::plan_manifest(const snapshot& wh
     agent.notes.erase(private_note);
     if (state.is_private()) agent.notes[private_note] = parts_.shape.salt_of(state);
     agent.messages = state.messages;
-    for (std::size_t i = 0; i < what.kept.size(); ++i)
-        agent.states.push_back({what.kept[i].tokens, what.kept[i].is_root, what.kept_names[i]});
+    for (std::size_t i = 0; i < saved.kept.size(); ++i)
+        agent.states.push_back({saved.kept[i].tokens, saved.kept[i].is_root, saved.kept_names[i]});
     manifest_plan plan;
-    plan.next.marks = marks_of(state, what.names);
+    plan.next.marks = marks_of(state, saved.names);
     plan.next.messages = state.messages;
-    if (what.before) {
-        const manifest_journal& before = *what.before;
+    if (saved.before) {
+        const manifest_journal& before = *saved.before;
         const auto common = std::ranges::mismatch(before.marks, plan.next.marks).in1;
         const auto kept = static_cast<std::size_t>(common - before.marks.begin());
         const auto changed = std::ranges::mismatch(before.messages, agent.messages).in1;
@@ -179,8 +179,8 @@ result<agent_saver::manifest_plan> agent_saver::plan_manifest(const snapshot& wh
                                      static_cast<std::size_t>(changed - before.messages.begin())},
                                     before.seal);
         if (!update) return update.error();
-        plan.file_bytes = what.file_bytes + update->bytes.size();
-        // A page on top, so that small agents are not written anew at every turn.
+        plan.file_bytes = saved.file_bytes + update->bytes.size();
+        // A page on top, so that small agents are not rewritten at every turn.
         if (plan.file_bytes <= 2 * before.bytes_at_first + 4096) {
             plan.append = true;
             plan.bytes = std::move(update->bytes);
@@ -200,26 +200,26 @@ result<agent_saver::manifest_plan> agent_saver::plan_manifest(const snapshot& wh
 
 /// Returns: an upper bound for what write_out() will write: bytes, files and the directories that
 /// they may need, the largest file.
-evictor::unmet_write agent_saver::size_of_write(const snapshot& what,
+evictor::unmet_write agent_saver::size_of_write(const snapshot& saved,
                                                 const manifest_plan& plan) const {
     evictor::unmet_write size;
     size.bytes = plan.bytes.size();
     size.largest_file = plan.bytes.size();
     size.files = 1;
-    for (std::size_t i = 0; i < what.names.size(); ++i)
+    for (std::size_t i = 0; i < saved.names.size(); ++i)
         for (const kv_part part : kv_parts) {
-            if (what.state->blocks[i].at(part) == nullptr ||
-                parts_.blocks.is_good(what.names[i], part))
+            if (saved.state->blocks[i].at(part) == nullptr ||
+                parts_.blocks.is_good(saved.names[i], part))
                 continue;
-            const std::uint64_t bytes = parts_.formats.of(part).file_bytes_max(
-                parts_.shape.place(*what.state, what.names, i).identity.tokens.size());
+            const std::uint64_t bytes = parts_.formats.format_for(part).file_bytes_max(
+                parts_.shape.place(*saved.state, saved.names, i).identity.tokens.size());
             size.bytes += bytes;
             size.largest_file = std::max(size.largest_file, bytes);
             size.files += 2;
         }
-    for (std::size_t i = 0; i < what.kept.size(); ++i) {
-        if (what.kept[i].state == nullptr ||
-            parts_.blocks.is_good(what.kept_names[i], kv_part::state))
+    for (std::size_t i = 0; i < saved.kept.size(); ++i) {
+        if (saved.kept[i].state == nullptr ||
+            parts_.blocks.is_good(saved.kept_names[i], kv_part::state))
             continue;
         const std::uint64_t bytes =
             state_file_bytes_max(parts_.shape.block_tokens(), parts_.shape.layout().state_bytes());
@@ -232,11 +232,11 @@ evictor::unmet_write agent_saver::size_of_write(const snapshot& what,
     return size;
 }
 
-/// Where it meets a full file system although it was promised room, `left` says what is unmet.
-result<save_report> agent_saver::write_out(const std::string& relative, const snapshot& what,
+/// If the file system is full despite the reservation, `left` says what is missing.
+result<save_report> agent_saver::write_out(const std::string& relative, const snapshot& saved,
                                            const manifest_plan& plan,
                                            cache_directory::repairs& left) {
-    evictor::unmet_write size = size_of_write(what, plan);
+    evictor::unmet_write size = size_of_write(saved, plan);
     if (const auto before = std::exchange(left.unmet, std::nullopt)) {
         size.bytes_removed = before->bytes_removed;
         size.in_vain = before->in_vain;
@@ -245,7 +245,7 @@ result<save_report> agent_saver::write_out(const std::string& relative, const sn
     auto room = room_.free_disk(size.bytes);
     if (!room) return room.error();
     save_report report;
-    auto written = write_files(relative, what, plan, *room, report);
+    auto written = write_files(relative, saved, plan, *room, report);
     if (written) {
         room_.note_written(report.bytes_written);
         return report;
@@ -255,12 +255,12 @@ result<save_report> agent_saver::write_out(const std::string& relative, const sn
     return written.error();
 }
 
-result<void> agent_saver::write_files(const std::string& relative, const snapshot& what,
+result<void> agent_saver::write_files(const std::string& relative, const snapshot& saved,
                                       const manifest_plan& plan, disk_quota::promise& room,
                                       save_report& report) {
-    if (auto ok = write_blocks(what, room, report); !ok) return ok;
-    if (auto ok = write_kept(what, room, report); !ok) return ok;
-    if (auto ok = parts_.blocks.make_lasting(concatenated(what.names, what.kept_names)); !ok)
+    if (auto ok = write_blocks(saved, room, report); !ok) return ok;
+    if (auto ok = write_kept(saved, room, report); !ok) return ok;
+    if (auto ok = parts_.blocks.make_lasting(concatenated(saved.names, saved.kept_names)); !ok)
         return ok;
     const std::string path = parts_.full_path(relative);
     const auto ok = plan.append ? append_manifest(parts_.files, path, plan.bytes)
@@ -273,22 +273,22 @@ result<void> agent_saver::write_files(const std::string& relative, const snapsho
     return {};
 }
 
-result<void> agent_saver::write_blocks(const snapshot& what, disk_quota::promise& room,
+result<void> agent_saver::write_blocks(const snapshot& saved, disk_quota::promise& room,
                                        save_report& report) {
     std::optional<failure> lost;
     std::set<std::size_t> made;
-    const auto tell = [&] { parts_.tell_stored(*what.state, what.names, made); };
-    for (std::size_t i = 0; i < what.names.size(); ++i) {
+    const auto tell = [&] { parts_.tell_stored(*saved.state, saved.names, made); };
+    for (std::size_t i = 0; i < saved.names.size(); ++i) {
         // A block that is only on disk is saved already; if its file is damaged, nobody here can
         // write it again.
-        if (what.state->blocks[i].full == nullptr &&
-            !parts_.blocks.is_known(what.names[i], kv_part::full))
-            lost = failure{errc::io, parts_.full_path(block_path(what.names[i], kv_part::full)) +
+        if (saved.state->blocks[i].full == nullptr &&
+            !parts_.blocks.is_known(saved.names[i], kv_part::full))
+            lost = failure{errc::io, parts_.full_path(block_path(saved.names[i], kv_part::full)) +
                                          ": the file is gone, and the block is not in memory"};
         for (const kv_part part : kv_parts) {
-            const block_ptr& block = what.state->blocks[i].at(part);
+            const block_ptr& block = saved.state->blocks[i].at(part);
             if (block == nullptr) continue;
-            const block_place at = parts_.shape.place(*what.state, what.names, i);
+            const block_place at = parts_.shape.place(*saved.state, saved.names, i);
             const auto written = parts_.blocks.ensure(at.name, at.identity, parts_.formats, *block);
             if (!written) return tell(), written.error();
             if (*written > 0 && part == kv_part::full) made.insert(i);

@@ -48,14 +48,15 @@ class agent_saver {
     state_ptr without_tail(const agent_record& agent, std::vector<block_hash>& names) const;
     std::vector<block_mark> marks_of(const agent_state& state,
                                      const std::vector<block_hash>& names) const;
-    result<manifest_plan> plan_manifest(const snapshot& what) const;
-    evictor::unmet_write size_of_write(const snapshot& what, const manifest_plan& plan) const;
-    result<save_report> write_out(const std::string& relative, const snapshot& what,
+    result<manifest_plan> plan_manifest(const snapshot& saved) const;
+    evictor::unmet_write size_of_write(const snapshot& saved, const manifest_plan& plan) const;
+    result<save_report> write_out(const std::string& relative, const snapshot& saved,
                                   const manifest_plan& plan, cache_directory::repairs& left);
-    result<void> write_files(const std::string& relative, const snapshot& what,
+    result<void> write_files(const std::string& relative, const snapshot& saved,
                              const manifest_plan& plan, disk_quota::promise& room,
                              save_report& report);
-    result<void> write_blocks(const snapshot& what, disk_quota::promise& room, save_report& report);
+    result<void> write_blocks(const snapshot& saved, disk_quota::promise& room,
+                              save_report& report);
     result<void> write_kept(const snapshot& saved, disk_quota::promise& promised,
                             save_report& report);
     void choose_kept(const agent_record& agent, snapshot& saved) const;

@@ -65,13 +65,14 @@ struct open_directory {
     std::mutex relief_mutex;           // held while files are removed to make room on the disk
     removal_trust trust;               // guarded by relief_mutex
     std::vector<store_parts*> stores;  // guarded by the index's mutex
-    /// Held shared by a store that works on what another one has; whoever leaves takes it alone.
+    /// Held shared by a store that works on another store's data; a store that closes locks it
+    /// exclusively.
     std::shared_mutex visits;
 
     bool is_open = false;  // by the first store
     std::string secret;
     bool all_understood = true;  // no manifest is of another format version
-    std::mutex keep_mutex;       // held while a directory that is gone is made anew
+    std::mutex keep_mutex;       // held while a directory that is gone is made again
     std::unique_ptr<directory_lock> lock;
 };
 
@@ -115,11 +116,11 @@ struct store_parts {
         for (blocks_stored& each : runs) each.model = options.model_name;
         return runs;
     }
-    /// Tells who follows that these of a state's blocks are on disk now.
+    /// Publishes that the blocks `stored` of a state are on disk now.
     void tell_stored(const agent_state& state, const std::vector<block_hash>& names,
-                     const std::set<std::size_t>& which) const {
+                     const std::set<std::size_t>& stored) const {
         if (options.kv_events == nullptr || options.kv_events->followers() == 0) return;
-        const auto is_told = [&](std::size_t i) { return which.contains(i); };
+        const auto is_told = [&](std::size_t i) { return stored.contains(i); };
         for (blocks_stored& each : runs_of(state, names, is_told))
             options.kv_events->publish([&]() -> kv_event { return std::move(each); });
     }

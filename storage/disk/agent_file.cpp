@@ -24,7 +24,7 @@ constexpr const char* metadata_sum = "xxh3_128.metadata";
 
 using metadata_map = std::map<std::string, std::string, std::less<>>;
 
-failure corrupt(std::string what) { return {errc::corrupt, std::move(what)}; }
+failure corrupt(std::string message) { return {errc::corrupt, std::move(message)}; }
 
 template <class Numbers>
 std::string join(const Numbers& numbers) {
@@ -53,7 +53,7 @@ result<std::vector<std::int32_t>> split(std::string_view text, std::size_t count
     return corrupt(std::string(name) + " does not have " + std::to_string(count) + " entries");
 }
 
-/// Metadata are UTF-8; other bytes stand as hex under "KEY.hex".
+/// Metadata are UTF-8; other bytes are written as hex under "KEY.hex".
 void put_bytes(metadata_map& metadata, const std::string& key, std::string_view bytes) {
     if (utf8::is_valid(bytes)) {
         metadata[key] = bytes;
@@ -77,7 +77,7 @@ result<std::string> bytes_field(const metadata_map& metadata, const std::string&
     return std::move(*bytes);
 }
 
-/// Over every other key and value, each behind its length, in the order of the keys.
+/// Over every other key and value, each preceded by its length, in the order of the keys.
 std::string sum_of(const metadata_map& metadata) {
     field_hasher hasher;
     for (const auto& [key, value] : metadata)
@@ -274,7 +274,7 @@ result<void> check_states(const safetensors_index& index, std::span<const kept_s
     return {};
 }
 
-/// `states`: how many recurrent states the file has beside. Errors: corrupt.
+/// `states`: how many recurrent states the file also has. Errors: corrupt.
 result<void> check_tensors(const safetensors_index& index, const std::vector<tensor_plan>& plans,
                            std::size_t tokens, std::size_t states) {
     if (index.tensors.size() != plans.size() + states)

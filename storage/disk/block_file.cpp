@@ -18,12 +18,13 @@ namespace {
 static_assert(std::endian::native == std::endian::little,
               "block files are little-endian and are read in place");
 
-/// Copies the rows of the first `tokens` tokens between a block and a file's form of them, where no
-/// room is left behind the rows of a head.
-void gather(const tensor_plan& plan, std::size_t tokens, const std::byte* rows, std::byte* into) {
+/// Copies the rows of the first `tokens` tokens from a block into a file's form of them, which
+/// leaves no gap between the rows of two heads.
+void gather(const tensor_plan& plan, std::size_t tokens, const std::byte* rows, std::byte* target) {
     const std::size_t head_bytes = plan.rows(tokens) * plan.row_bytes;
     for (std::size_t head = 0; head < as_size(plan.heads); ++head)
-        std::memcpy(into + head * head_bytes, rows + head * plan.room * plan.row_bytes, head_bytes);
+        std::memcpy(target + head * head_bytes, rows + head * plan.room * plan.row_bytes,
+                    head_bytes);
 }
 
 void scatter(const tensor_plan& plan, std::size_t tokens, const std::byte* from, std::byte* rows) {
@@ -186,10 +187,10 @@ result<std::uint64_t> write_block_file(file_system& files, const std::string& pa
     return header.bytes.size() + header.data_bytes;
 }
 
-failure block_file_reader::at_path(const failure& what) const {
+failure block_file_reader::at_path(const failure& fault) const {
     // Errors of the file system name the path already.
-    if (what.what.starts_with(path_)) return what;
-    return {what.code, path_ + ": " + what.what};
+    if (fault.what.starts_with(path_)) return fault;
+    return {fault.code, path_ + ": " + fault.what};
 }
 
 void block_file_reader::cut_into_pieces() {

@@ -20,15 +20,15 @@ block_files::block_files(file_system& files, std::string directory, disk_quota& 
       probe_(probe),
       events_(std::move(events)) {}
 
-/// Requires: the mutex, or that nobody else makes the file now, so that a block that comes back is
-/// told of behind this.
+/// Requires: mutex_ held, or no concurrent writer of this file. Otherwise the "stored" event of a
+/// block that is written again could precede this "removed" event.
 void block_files::tell_removed(const block_hash& name) {
     if (events_ == nullptr) return;
     events_->publish([&]() -> kv_event { return blocks_removed{{name}}; });
 }
 
 result<void> block_files::scan(bool keep_orphans, file_workers& workers,
-                               const std::function<void()>& beside) {
+                               const std::function<void()>& meanwhile) {
     const std::string root = directory_ + "/blocks";
     const auto fan_outs = files_.list(root);
     if (!fan_outs) return fan_outs.error();
@@ -45,7 +45,7 @@ result<void> block_files::scan(bool keep_orphans, file_workers& workers,
     std::vector<result<void>> outcomes(directories.size());
     workers.run(directories.size() + 1, [&](std::size_t i) {
         if (i == 0)
-            beside();
+            meanwhile();
         else
             outcomes[i - 1] = scan_directory(directories[i - 1], keep_orphans);
     });
@@ -164,7 +164,7 @@ bool block_files::remove_if_unneeded(const block_hash& name, std::unique_lock<st
 
 result<std::uint64_t> block_files::ensure(const block_hash& name, const block_identity& identity,
                                           const block_formats& formats, const kv_block& block) {
-    const block_format& format = formats.of(block.part());
+    const block_format& format = formats.format_for(block.part());
     return ensure(name, block.part(), format.file_bytes_max(identity.tokens.size()),
                   [&](const std::string& path) {
                       return write_block_file(files_, path, identity, format, block);
@@ -199,7 +199,7 @@ result<std::uint64_t> block_files::ensure(const block_hash& name, kv_part part,
     busy_.erase(name);
     if (written) {
         std::optional<file_state>& file = known_[name][index_of(part)];
-        // A damaged file that stood there is gone.
+        // A damaged file of that name is gone.
         if (file) quota_.remove(file->bytes);
         file = file_state{*written, false, true};
         quota_.add(*written);
@@ -292,8 +292,8 @@ result<block_file_reader> block_files::open(const block_hash& name, kv_part part
                                             const block_identity& expected,
                                             const block_formats& formats, block_pool& pool,
                                             bool keep_open) {
-    return block_file_reader::open(files_, path(name, part), expected, formats.of(part), pool,
-                                   keep_open);
+    return block_file_reader::open(files_, path(name, part), expected, formats.format_for(part),
+                                   pool, keep_open);
 }
 
 std::size_t block_files::forget_missing(std::span<const block_hash> names) {
@@ -306,7 +306,7 @@ std::size_t block_files::forget_missing(std::span<const block_hash> names) {
     }
     std::size_t gone = 0;
     for (const auto& [name, part] : expected) {
-        // Where nobody can tell, reading will.
+        // If that cannot be found out, reading the file will.
         if (const auto there = files_.exists(path(name, part)); !there || *there) continue;
         std::lock_guard lock(mutex_);
         const file_state* file = find(name, part);

@@ -36,11 +36,13 @@ namespace semantic::storage {
 class block_formats {
   public:
     explicit block_formats(const kv_layout& layout)
-        : of_{block_format(layout, kv_parts[0]), block_format(layout, kv_parts[1])} {}
-    const block_format& of(kv_part part) const { return of_[static_cast<std::size_t>(part)]; }
+        : formats_{block_format(layout, kv_parts[0]), block_format(layout, kv_parts[1])} {}
+    const block_format& format_for(kv_part part) const {
+        return formats_[static_cast<std::size_t>(part)];
+    }
 
   private:
-    std::array<block_format, kv_parts.size()> of_;
+    std::array<block_format, kv_parts.size()> formats_;
 };
 
 /// What removals give.
@@ -62,15 +64,15 @@ class block_files {
     using block_state = std::array<std::optional<file_state>, block_file_parts.size()>;
 
   public:
-    /// `events`: told of blocks that leave the disk; null: nobody is.
+    /// `events`: is notified of blocks that leave the disk; may be null.
     block_files(file_system& files, std::string directory, disk_quota& quota, store_probe& probe,
                 std::shared_ptr<kv_event_feed> events = nullptr);
 
     /// Blocks. Takes stock of blocks/: removes temporaries and, unless `keep_orphans`, files that
-    /// nothing has retained; counts what stays. Calls `beside` meanwhile, once, on any thread.
+    /// nothing has retained; counts what stays. Calls `meanwhile` once, on any thread, as it scans.
     /// Errors: io.
     result<void> scan(bool keep_orphans, file_workers& workers,
-                      const std::function<void()>& beside);
+                      const std::function<void()>& meanwhile);
 
     /// Says how many blocks there will be about, so that the tables do not have to grow.
     void expect(std::size_t blocks);
@@ -90,12 +92,12 @@ class block_files {
     /// Errors: io, out_of_space. Requires: the name is retained.
     result<std::uint64_t> ensure(const block_hash& name, const block_identity& identity,
                                  const block_formats& formats, const kv_block& block);
-    /// Blocks. Writes the file of the recurrent state behind a text's last token, which `identity`
+    /// Blocks. Writes the file of the recurrent state after a text's last token, which `identity`
     /// ends with, unless it is there and good. Returns, errors, requires: as ensure().
     result<std::uint64_t> ensure_state(const block_hash& name, const block_identity& identity,
                                        const recurrent_state& state);
     /// Blocks. Makes `bytes` the block's file unless it is there and good, and lasting at once.
-    /// What is in them is checked by whoever opens the file. Returns: bytes written. Errors: io,
+    /// Their contents are checked when the file is opened. Returns: bytes written. Errors: io,
     /// out_of_space. Requires: the name is retained.
     result<std::uint64_t> take_in(const block_hash& name, kv_part part, std::string_view bytes);
     /// Blocks. Syncs the directories of those files that are not lasting yet, each once. Errors:

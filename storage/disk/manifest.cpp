@@ -24,7 +24,7 @@ constexpr std::uint32_t format_version = 3;
 constexpr std::size_t header_bytes = 24;         // magic, version, zeros, XXH3-64 of these 16
 constexpr std::size_t record_header_bytes = 24;  // payload length, seal
 
-failure corrupt(std::string what) { return {errc::corrupt, std::move(what)}; }
+failure corrupt(std::string message) { return {errc::corrupt, std::move(message)}; }
 
 // --- writing ---
 
@@ -263,8 +263,8 @@ class record_reader {
         return value;
     }
 
-    void fail(const char* name, const char* what) {
-        if (fault.empty()) fault = std::string(name) + " " + what;
+    void fail(const char* name, const char* complaint) {
+        if (fault.empty()) fault = std::string(name) + " " + complaint;
     }
     bool is_empty() const { return bytes_.empty(); }
 

@@ -31,16 +31,16 @@ block_hash sum_of(const kept_record& record) {
         .finish();
 }
 
-/// Takes a word and the blank or line break behind it from the front.
-std::optional<std::string_view> take_word(std::string_view& from, char behind) {
-    const std::size_t end = from.find(behind);
+/// Takes a word and the delimiter after it from the front.
+std::optional<std::string_view> take_word(std::string_view& from, char delimiter) {
+    const std::size_t end = from.find(delimiter);
     if (end == std::string_view::npos) return std::nullopt;
     const std::string_view word = from.substr(0, end);
     from.remove_prefix(end + 1);
     return word;
 }
 
-failure damaged(std::string what) { return {errc::corrupt, std::move(what)}; }
+failure damaged(std::string message) { return {errc::corrupt, std::move(message)}; }
 
 }  // namespace
 
@@ -63,7 +63,7 @@ struct record_head {
     std::string_view sum;
     tenant_id tenant;
     std::string_view name;
-    std::string_view rest;  // what is behind the name
+    std::string_view rest;  // the bytes after the name
 };
 
 /// `bytes`: a file's, or its beginning where that has all of the name.
@@ -213,7 +213,7 @@ result<void> record_files::write(const kept_record& record) {
     quota_.add_record(bytes.size());
     quota_.remove_record(entry.bytes);
     if (!entry.is_legible) {
-        // What stood there was nobody's: all of the new one is the tenant's.
+        // The former file had no owner: all bytes of the new one count for the tenant.
         books_->tenant_bytes[record.tenant] += std::min<std::uint64_t>(entry.bytes, bytes.size());
     }
     if (entry.bytes > bytes.size()) {

@@ -63,17 +63,17 @@ class posix_readable final : public readable_file {
         return static_cast<std::uint64_t>(status.st_size);
     }
 
-    result<void> read_at(std::uint64_t offset, std::span<std::byte> into) override {
+    result<void> read_at(std::uint64_t offset, std::span<std::byte> target) override {
         std::size_t done = 0;
-        while (done < into.size()) {
+        while (done < target.size()) {
             const auto at = static_cast<off_t>(offset + done);
             const ssize_t count = retry(
-                [&] { return ::pread(fd_.get(), into.data() + done, into.size() - done, at); });
+                [&] { return ::pread(fd_.get(), target.data() + done, target.size() - done, at); });
             if (count < 0) return os_failure(path_, "read");
             if (count == 0)
                 return failure{errc::corrupt,
                                path_ + ": the file ends at byte " + std::to_string(offset + done) +
-                                   ", " + std::to_string(offset + into.size()) + " are needed"};
+                                   ", " + std::to_string(offset + target.size()) + " are needed"};
             done += static_cast<std::size_t>(count);
         }
         return {};
@@ -247,8 +247,8 @@ class posix_files final : public file_system {
         return os_failure(path, "stat");
     }
 
-    // The directory itself, because a lock file can be removed and made anew beside its holder; and
-    // the file, for programs that know of nothing else.
+    // Locks the directory itself, because a lock file can be removed and made again while another
+    // process holds it; and the file, for programs that look for nothing else.
     result<std::unique_ptr<directory_lock>> lock(const std::string& directory) override {
         descriptor itself(
             retry([&] { return ::open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC); }));

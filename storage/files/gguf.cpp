@@ -125,87 +125,89 @@ class cursor {
     /// Requires: failed().
     const failure& fault() const { return *fault_; }
     /// What is being read, for the complaint about it.
-    void reading(std::string what) { what_ = std::move(what); }
-    void complain(const std::string& what, errc code = errc::corrupt) {
-        if (!failed()) fault_ = failure{code, what_.empty() ? what : what_ + ": " + what};
+    void reading(std::string subject) { subject_ = std::move(subject); }
+    void complain(const std::string& message, errc code = errc::corrupt) {
+        if (!failed())
+            fault_ = failure{code, subject_.empty() ? message : subject_ + ": " + message};
     }
 
   private:
     std::span<const std::byte> file_;
     std::size_t at_ = 0;
-    std::string what_;
+    std::string subject_;
     std::optional<failure> fault_;
 };
 
-gguf_value_type take_type(cursor& in) {
-    const auto number = in.take<std::uint32_t>();
+gguf_value_type take_type(cursor& source) {
+    const auto number = source.take<std::uint32_t>();
     if (number < value_types.size()) return static_cast<gguf_value_type>(number);
-    in.complain("there is no value type " + std::to_string(number));
+    source.complain("there is no value type " + std::to_string(number));
     return gguf_value_type::u8;
 }
 
-bool take_boolean(cursor& in) {
-    const auto byte = in.take<std::uint8_t>();
-    if (byte > 1) in.complain("a boolean is " + std::to_string(byte));
+bool take_boolean(cursor& source) {
+    const auto byte = source.take<std::uint8_t>();
+    if (byte > 1) source.complain("a boolean is " + std::to_string(byte));
     return byte == 1;
 }
 
-gguf_array take_array(cursor& in) {
+gguf_array take_array(cursor& source) {
     gguf_array out;
-    out.type = take_type(in);
-    const auto count = in.take<std::uint64_t>();
-    if (out.type == gguf_value_type::array) in.complain("arrays of arrays are not read");
+    out.type = take_type(source);
+    const auto count = source.take<std::uint64_t>();
+    if (out.type == gguf_value_type::array) source.complain("arrays of arrays are not read");
     const std::size_t each = value_types[static_cast<std::size_t>(out.type)].bytes;
     // A string takes 8 bytes for its length at least.
-    if (count > in.left() / std::max<std::size_t>(each, each == 0 ? 8 : 1)) {
-        in.complain("an array of " + std::to_string(count) + " elements does not fit into the " +
-                    std::to_string(in.left()) + " bytes behind it: incomplete download?");
+    if (count > source.left() / std::max<std::size_t>(each, each == 0 ? 8 : 1)) {
+        source.complain("an array of " + std::to_string(count) +
+                        " elements does not fit into the " + std::to_string(source.left()) +
+                        " bytes behind it: incomplete download?");
     }
-    if (in.failed()) return out;
+    if (source.failed()) return out;
     out.count = static_cast<std::size_t>(count);
     if (out.type == gguf_value_type::string) {
         out.strings.reserve(out.count);
-        for (std::size_t i = 0; i < out.count && !in.failed(); ++i)
-            out.strings.push_back(in.take_string());
+        for (std::size_t i = 0; i < out.count && !source.failed(); ++i)
+            out.strings.push_back(source.take_string());
         return out;
     }
-    out.packed = in.take_bytes(count * each);
+    out.packed = source.take_bytes(count * each);
     if (out.type == gguf_value_type::boolean &&
         std::any_of(out.packed.begin(), out.packed.end(),
                     [](std::byte b) { return std::to_integer<int>(b) > 1; })) {
-        in.complain("a boolean in it is neither 0 nor 1");
+        source.complain("a boolean in it is neither 0 nor 1");
     }
     return out;
 }
 
-gguf_value take_value(cursor& in) {
-    switch (take_type(in)) {
+gguf_value take_value(cursor& source) {
+    switch (take_type(source)) {
         case gguf_value_type::u8:
-            return std::uint64_t{in.take<std::uint8_t>()};
+            return std::uint64_t{source.take<std::uint8_t>()};
         case gguf_value_type::u16:
-            return std::uint64_t{in.take<std::uint16_t>()};
+            return std::uint64_t{source.take<std::uint16_t>()};
         case gguf_value_type::u32:
-            return std::uint64_t{in.take<std::uint32_t>()};
+            return std::uint64_t{source.take<std::uint32_t>()};
         case gguf_value_type::u64:
-            return in.take<std::uint64_t>();
+            return source.take<std::uint64_t>();
         case gguf_value_type::i8:
-            return std::int64_t{in.take<std::int8_t>()};
+            return std::int64_t{source.take<std::int8_t>()};
         case gguf_value_type::i16:
-            return std::int64_t{in.take<std::int16_t>()};
+            return std::int64_t{source.take<std::int16_t>()};
         case gguf_value_type::i32:
-            return std::int64_t{in.take<std::int32_t>()};
+            return std::int64_t{source.take<std::int32_t>()};
         case gguf_value_type::i64:
-            return in.take<std::int64_t>();
+            return source.take<std::int64_t>();
         case gguf_value_type::f32:
-            return in.take<float>();
+            return source.take<float>();
         case gguf_value_type::f64:
-            return in.take<double>();
+            return source.take<double>();
         case gguf_value_type::boolean:
-            return take_boolean(in);
+            return take_boolean(source);
         case gguf_value_type::string:
-            return in.take_string();
+            return source.take_string();
         case gguf_value_type::array:
-            return take_array(in);
+            return take_array(source);
     }
     return false;
 }
@@ -216,42 +218,43 @@ struct file_header {
     std::uint64_t pairs = 0;
 };
 
-file_header take_header(cursor& in) {
+file_header take_header(cursor& source) {
     file_header header;
-    if (in.take<std::uint32_t>() != magic) in.complain("does not begin with GGUF");
-    header.version = in.take<std::uint32_t>();
+    if (source.take<std::uint32_t>() != magic) source.complain("does not begin with GGUF");
+    header.version = source.take<std::uint32_t>();
     if (header.version == 0x02000000 || header.version == 0x03000000) {
-        in.complain("the file is big-endian, which is not read", errc::incompatible);
+        source.complain("the file is big-endian, which is not read", errc::incompatible);
     } else if (header.version != 2 && header.version != 3) {
-        in.complain("is GGUF version " + std::to_string(header.version) + ", read are 2 and 3",
-                    errc::incompatible);
+        source.complain("is GGUF version " + std::to_string(header.version) + ", read are 2 and 3",
+                        errc::incompatible);
     }
-    header.tensors = in.take<std::uint64_t>();
-    header.pairs = in.take<std::uint64_t>();
-    if (header.tensors > in.left() / tensor_bytes_min || header.pairs > in.left() / pair_bytes_min)
-        in.complain("the header speaks of " + std::to_string(header.tensors) + " tensors and " +
-                    std::to_string(header.pairs) + " metadata values, which do not fit into " +
-                    std::to_string(in.left()) + " bytes: incomplete download?");
+    header.tensors = source.take<std::uint64_t>();
+    header.pairs = source.take<std::uint64_t>();
+    if (header.tensors > source.left() / tensor_bytes_min ||
+        header.pairs > source.left() / pair_bytes_min)
+        source.complain("the header speaks of " + std::to_string(header.tensors) + " tensors and " +
+                        std::to_string(header.pairs) + " metadata values, which do not fit into " +
+                        std::to_string(source.left()) + " bytes: incomplete download?");
     return header;
 }
 
-void take_pair(cursor& in, gguf_view& out) {
-    in.reading("a metadata key");
-    const std::string_view key = in.take_string();
+void take_pair(cursor& source, gguf_view& out) {
+    source.reading("a metadata key");
+    const std::string_view key = source.take_string();
     if (key.empty() || key.size() > key_bytes_max)
-        in.complain("has " + std::to_string(key.size()) + " bytes, allowed are 1 to " +
-                    std::to_string(key_bytes_max));
-    in.reading("metadata " + shown(key));
-    gguf_value value = take_value(in);
-    if (in.failed()) return;
-    if (!out.metadata.emplace(key, std::move(value)).second) in.complain("stands there twice");
+        source.complain("has " + std::to_string(key.size()) + " bytes, allowed are 1 to " +
+                        std::to_string(key_bytes_max));
+    source.reading("metadata " + shown(key));
+    gguf_value value = take_value(source);
+    if (source.failed()) return;
+    if (!out.metadata.emplace(key, std::move(value)).second) source.complain("stands there twice");
 }
 
 /// A tensor as the file describes it, before its bytes are known to be there.
 struct described_tensor {
     std::string name;
     gguf_tensor tensor;
-    std::uint64_t offset = 0;  // behind the start of the tensors' bytes
+    std::uint64_t offset = 0;  // from the start of the tensors' bytes
     std::uint64_t bytes = 0;
 };
 
@@ -268,17 +271,17 @@ std::optional<std::uint64_t> tensor_bytes(const gguf_tensor& tensor, const gguf_
     return blocks * block.bytes;
 }
 
-void take_shape(cursor& in, gguf_tensor& out) {
-    const auto dimensions = in.take<std::uint32_t>();
-    if (in.failed()) return;
+void take_shape(cursor& source, gguf_tensor& out) {
+    const auto dimensions = source.take<std::uint32_t>();
+    if (source.failed()) return;
     if (dimensions < 1 || dimensions > dimensions_max)
-        return in.complain("has " + std::to_string(dimensions) + " dimensions, allowed are 1 to " +
-                           std::to_string(dimensions_max));
+        return source.complain("has " + std::to_string(dimensions) +
+                               " dimensions, allowed are 1 to " + std::to_string(dimensions_max));
     for (std::uint32_t i = 0; i < dimensions; ++i) {
-        const auto extent = in.take<std::uint64_t>();
+        const auto extent = source.take<std::uint64_t>();
         if (extent < 1 ||
             extent > static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max())) {
-            in.complain("dimension " + std::to_string(i) + " is " + std::to_string(extent));
+            source.complain("dimension " + std::to_string(i) + " is " + std::to_string(extent));
             return;
         }
         out.shape.push_back(static_cast<std::int64_t>(extent));
@@ -286,73 +289,73 @@ void take_shape(cursor& in, gguf_tensor& out) {
     std::reverse(out.shape.begin(), out.shape.end());
 }
 
-described_tensor take_tensor(cursor& in) {
+described_tensor take_tensor(cursor& source) {
     described_tensor out;
-    in.reading("a tensor's name");
-    out.name = in.take_string();
+    source.reading("a tensor's name");
+    out.name = source.take_string();
     if (out.name.empty() || out.name.size() > name_bytes_max)
-        in.complain("has " + std::to_string(out.name.size()) + " bytes, allowed are 1 to " +
-                    std::to_string(name_bytes_max));
-    in.reading("tensor " + shown(out.name));
-    take_shape(in, out.tensor);
-    const auto number = in.take<std::uint32_t>();
-    out.offset = in.take<std::uint64_t>();
-    if (in.failed()) return out;
+        source.complain("has " + std::to_string(out.name.size()) + " bytes, allowed are 1 to " +
+                        std::to_string(name_bytes_max));
+    source.reading("tensor " + shown(out.name));
+    take_shape(source, out.tensor);
+    const auto number = source.take<std::uint32_t>();
+    out.offset = source.take<std::uint64_t>();
+    if (source.failed()) return out;
     out.tensor.type = static_cast<gguf_type>(number);
     const gguf_block_size* block = find_block_size(out.tensor.type);
     if (block == nullptr) {
-        in.complain("its type " + std::to_string(number) + " is not known", errc::incompatible);
+        source.complain("its type " + std::to_string(number) + " is not known", errc::incompatible);
         return out;
     }
     if (static_cast<std::uint64_t>(out.tensor.shape.back()) % block->elements != 0) {
-        in.complain("its rows of " + std::to_string(out.tensor.shape.back()) +
-                    " elements are no whole number of " + block->name + " blocks of " +
-                    std::to_string(block->elements));
+        source.complain("its rows of " + std::to_string(out.tensor.shape.back()) +
+                        " elements are no whole number of " + block->name + " blocks of " +
+                        std::to_string(block->elements));
         return out;
     }
     const auto bytes = tensor_bytes(out.tensor, *block);
-    if (!bytes) in.complain("its shape is too large");
+    if (!bytes) source.complain("its shape is too large");
     out.bytes = bytes.value_or(0);
     return out;
 }
 
-std::uint64_t alignment_of(cursor& in, const gguf_view& view) {
+std::uint64_t alignment_of(cursor& source, const gguf_view& view) {
     const auto found = view.metadata.find("general.alignment");
     if (found == view.metadata.end()) return alignment_default;
     const auto* value = std::get_if<std::uint64_t>(&found->second);
-    in.reading("metadata \"general.alignment\"");
+    source.reading("metadata \"general.alignment\"");
     if (value == nullptr) {
-        in.complain("is no unsigned whole number");
+        source.complain("is no unsigned whole number");
     } else if (!std::has_single_bit(*value) || *value > alignment_max) {
-        in.complain("is " + std::to_string(*value) + ", allowed are powers of two up to " +
-                    std::to_string(alignment_max));
+        source.complain("is " + std::to_string(*value) + ", allowed are powers of two up to " +
+                        std::to_string(alignment_max));
     }
-    return in.failed() ? alignment_default : *value;
+    return source.failed() ? alignment_default : *value;
 }
 
 /// Gives each tensor its bytes of `data`. Tensors may lie in any order, and with gaps.
-void place_tensors(cursor& in, std::vector<described_tensor>& tensors,
+void place_tensors(cursor& source, std::vector<described_tensor>& tensors,
                    std::span<const std::byte> data, std::uint64_t alignment, gguf_view& out) {
     std::sort(tensors.begin(), tensors.end(), [](const auto& a, const auto& b) {
         return std::pair(a.offset, a.bytes) < std::pair(b.offset, b.bytes);
     });
     std::uint64_t end = 0;
     for (described_tensor& each : tensors) {
-        in.reading("tensor " + shown(each.name));
+        source.reading("tensor " + shown(each.name));
         if (each.offset % alignment != 0)
-            in.complain("begins at " + std::to_string(each.offset) + ", which is no multiple of " +
-                        std::to_string(alignment));
-        if (each.offset < end) in.complain("overlaps another one");
+            source.complain("begins at " + std::to_string(each.offset) +
+                            ", which is no multiple of " + std::to_string(alignment));
+        if (each.offset < end) source.complain("overlaps another one");
         if (each.offset > data.size() || each.bytes > data.size() - each.offset)
-            in.complain("has " + std::to_string(each.bytes) + " bytes at " +
-                        std::to_string(each.offset) + " of the tensors' " +
-                        std::to_string(data.size()) + ": incomplete download?");
-        if (in.failed()) return;
+            source.complain("has " + std::to_string(each.bytes) + " bytes at " +
+                            std::to_string(each.offset) + " of the tensors' " +
+                            std::to_string(data.size()) + ": incomplete download?");
+        if (source.failed()) return;
         end = each.offset + each.bytes;
         each.tensor.bytes = data.subspan(static_cast<std::size_t>(each.offset),
                                          static_cast<std::size_t>(each.bytes));
         if (!out.tensors.emplace(each.name, std::move(each.tensor)).second)
-            in.complain("stands there twice");
+            source.complain("stands there twice");
     }
 }
 
@@ -363,7 +366,7 @@ T element(std::span<const std::byte> packed, std::size_t index) {
     return value;
 }
 
-/// Where a file stands among the parts of its model; 0 of 1 for a file that has all.
+/// Which part of its model a file is; 0 of 1 for a file that has all.
 struct part_of {
     std::uint64_t number = 0;
     std::uint64_t count = 1;
@@ -470,22 +473,23 @@ double gguf_array::number(std::size_t index) const {
 }
 
 result<gguf_view> gguf_view::parse(std::span<const std::byte> file) {
-    cursor in(file);
+    cursor source(file);
     gguf_view view;
-    const file_header header = take_header(in);
+    const file_header header = take_header(source);
     view.version = header.version;
-    for (std::uint64_t i = 0; i < header.pairs && !in.failed(); ++i) take_pair(in, view);
+    for (std::uint64_t i = 0; i < header.pairs && !source.failed(); ++i) take_pair(source, view);
     std::vector<described_tensor> tensors;
-    for (std::uint64_t i = 0; i < header.tensors && !in.failed(); ++i)
-        tensors.push_back(take_tensor(in));
-    if (in.failed()) return in.fault();
-    const std::uint64_t alignment = alignment_of(in, view);
+    for (std::uint64_t i = 0; i < header.tensors && !source.failed(); ++i)
+        tensors.push_back(take_tensor(source));
+    if (source.failed()) return source.fault();
+    const std::uint64_t alignment = alignment_of(source, view);
     // The bytes of a file without tensors need not begin where they would.
     const std::uint64_t begin =
-        std::min<std::uint64_t>((in.at() + alignment - 1) / alignment * alignment, file.size());
-    if (!in.failed())
-        place_tensors(in, tensors, file.subspan(static_cast<std::size_t>(begin)), alignment, view);
-    if (in.failed()) return in.fault();
+        std::min<std::uint64_t>((source.at() + alignment - 1) / alignment * alignment, file.size());
+    if (!source.failed())
+        place_tensors(source, tensors, file.subspan(static_cast<std::size_t>(begin)), alignment,
+                      view);
+    if (source.failed()) return source.fault();
     return view;
 }
 

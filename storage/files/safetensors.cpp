@@ -42,7 +42,7 @@ constexpr std::array<dtype_row, 13> dtypes = {{
     {dtype::boolean, "BOOL", 1},
 }};
 
-failure corrupt(std::string what) { return {errc::corrupt, std::move(what)}; }
+failure corrupt(std::string message) { return {errc::corrupt, std::move(message)}; }
 
 std::optional<dtype> dtype_of(std::string_view name) {
     for (const dtype_row& row : dtypes)

@@ -52,8 +52,8 @@ struct object_header {
 
 /// Errors: corrupt.
 object_result<object_header> decode_header(const std::string& path, std::string_view bytes) {
-    const auto damaged = [&](const char* what) {
-        return object_failure{object_errc::corrupt, path + ": " + what};
+    const auto damaged = [&](const char* message) {
+        return object_failure{object_errc::corrupt, path + ": " + message};
     };
     if (bytes.substr(0, magic.size()) != magic) return damaged("it is no object of this version");
     if (number_at(bytes, seal_at) != checksum_of(bytes.substr(0, seal_at)))
@@ -77,9 +77,9 @@ class directory_objects final : public object_store {
         : files_(files), root_(std::move(root)), options_(options) {}
 
     object_result<void> open();
-    object_result<object_info> get(const std::string& name, std::string& into) override;
+    object_result<object_info> get(const std::string& name, std::string& bytes) override;
     object_result<object_info> get_range(const std::string& name, std::uint64_t offset,
-                                         std::span<std::byte> into) override;
+                                         std::span<std::byte> target) override;
     object_result<std::string> put(const std::string& name, std::string_view bytes,
                                    const put_condition& condition) override;
     object_result<std::vector<std::optional<object_info>>> stat(
@@ -152,16 +152,16 @@ object_result<opened_object> directory_objects::open_object(const std::string& n
     return opened_object{std::move(*file), std::move(*header)};
 }
 
-object_result<object_info> directory_objects::get(const std::string& name, std::string& into) {
-    into.clear();
+object_result<object_info> directory_objects::get(const std::string& name, std::string& bytes) {
+    bytes.clear();
     auto object = open_object(name);
     if (!object) return object.error();
-    into.resize(static_cast<std::size_t>(object->header.info.bytes));
-    auto read = object->file->read_at(header_bytes, std::as_writable_bytes(std::span(into)));
+    bytes.resize(static_cast<std::size_t>(object->header.info.bytes));
+    auto read = object->file->read_at(header_bytes, std::as_writable_bytes(std::span(bytes)));
     std::string sum;
-    if (read) append_sum(sum, into);
+    if (read) append_sum(sum, bytes);
     if (read && sum == object->header.sum) return std::move(object->header.info);
-    into.clear();
+    bytes.clear();
     if (!read) return of_file(read.error());
     return object_failure{object_errc::corrupt,
                           path_of(name) + ": its bytes contradict their checksum"};
@@ -169,15 +169,16 @@ object_result<object_info> directory_objects::get(const std::string& name, std::
 
 object_result<object_info> directory_objects::get_range(const std::string& name,
                                                         std::uint64_t offset,
-                                                        std::span<std::byte> into) {
+                                                        std::span<std::byte> target) {
     auto object = open_object(name);
     if (!object) return object.error();
     const std::uint64_t bytes = object->header.info.bytes;
-    if (into.empty() || offset > bytes || into.size() > bytes - offset)
-        return object_failure{object_errc::bad_value,
-                              name + " has " + std::to_string(bytes) + " bytes, not " +
-                                  std::to_string(into.size()) + " from " + std::to_string(offset)};
-    if (auto ok = object->file->read_at(header_bytes + offset, into); !ok)
+    if (target.empty() || offset > bytes || target.size() > bytes - offset)
+        return object_failure{object_errc::bad_value, name + " has " + std::to_string(bytes) +
+                                                          " bytes, not " +
+                                                          std::to_string(target.size()) + " from " +
+                                                          std::to_string(offset)};
+    if (auto ok = object->file->read_at(header_bytes + offset, target); !ok)
         return of_file(ok.error());
     return std::move(object->header.info);
 }

@@ -48,10 +48,10 @@ std::size_t take_body(char* bytes, std::size_t, std::size_t count, void* at) {
     return count;
 }
 
-std::size_t give_body(char* into, std::size_t, std::size_t count, void* at) {
+std::size_t give_body(char* buffer, std::size_t, std::size_t count, void* at) {
     auto& one = *static_cast<transfer*>(at);
     const std::string_view more = one.request.body.substr(one.sent, count);
-    if (!more.empty()) std::memcpy(into, more.data(), more.size());
+    if (!more.empty()) std::memcpy(buffer, more.data(), more.size());
     one.sent += more.size();
     return more.size();
 }

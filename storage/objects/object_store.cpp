@@ -20,10 +20,11 @@ bool is_letter_or_digit(char c) {
 
 /// Errors: io when a write on a condition that does not hold went through.
 object_result<void> expect_refusal(object_store& store, const std::string& name,
-                                   const put_condition& condition, const char* which) {
+                                   const put_condition& condition, const char* condition_name) {
     const auto written = store.put(name, "refused", condition);
     if (written)
-        return object_failure{object_errc::io, std::string("the object store ignores ") + which +
+        return object_failure{object_errc::io, std::string("the object store ignores ") +
+                                                   condition_name +
                                                    ", so that two writers would overwrite each "
                                                    "other unnoticed"};
     if (written.error().code == object_errc::precondition_failed) return {};

@@ -14,7 +14,7 @@ std::string_view trimmed(std::string_view text) {
     return text.substr(begin, text.find_last_not_of(blanks) - begin + 1);
 }
 
-object_failure missing(std::string what) { return {object_errc::denied, std::move(what)}; }
+object_failure missing(std::string message) { return {object_errc::denied, std::move(message)}; }
 
 }  // namespace
 

@@ -65,7 +65,7 @@ object_errc kind_of(int status, const std::string& code) {
     return object_errc::io;
 }
 
-s3_refusal refusal_of(const http_response& response, const std::string& what) {
+s3_refusal refusal_of(const http_response& response, const std::string& request) {
     const s3_error error = parse_s3_error(response.body);
     s3_refusal refusal;
     refusal.may_succeed_later =
@@ -73,7 +73,7 @@ s3_refusal refusal_of(const http_response& response, const std::string& what) {
     refusal.retry_after = response.retry_after;
     const object_errc code =
         refusal.may_succeed_later ? object_errc::unavailable : kind_of(response.status, error.code);
-    std::string text = what + ": " + std::to_string(response.status);
+    std::string text = request + ": " + std::to_string(response.status);
     if (!error.code.empty()) text += " " + error.code + ": " + error.message;
     refusal.failure = {code, std::move(text)};
     return refusal;
@@ -91,7 +91,7 @@ std::string version_of(const http_response& response) {
     return tag;
 }
 
-/// The number behind the last '/' of a Content-Range, or all of `text`.
+/// The number after the last '/' of a Content-Range, or all of `text`.
 std::optional<std::uint64_t> number_in(std::string_view text) {
     text.remove_prefix(text.rfind('/') + 1);
     std::uint64_t value = 0;
@@ -109,9 +109,9 @@ class s3_objects final : public object_store {
           key_prefix_(options.prefix.empty() ? "" : options.prefix + "/"),
           http_(options.http) {}
 
-    object_result<object_info> get(const std::string& name, std::string& into) override;
+    object_result<object_info> get(const std::string& name, std::string& bytes) override;
     object_result<object_info> get_range(const std::string& name, std::uint64_t offset,
-                                         std::span<std::byte> into) override;
+                                         std::span<std::byte> target) override;
     object_result<std::string> put(const std::string& name, std::string_view bytes,
                                    const put_condition& condition) override;
     object_result<std::vector<std::optional<object_info>>> stat(
@@ -226,8 +226,8 @@ object_result<http_response> s3_objects::perform(const s3_call& call, const resp
     }
 }
 
-object_result<object_info> s3_objects::get(const std::string& name, std::string& into) {
-    into.clear();
+object_result<object_info> s3_objects::get(const std::string& name, std::string& bytes) {
+    bytes.clear();
     if (auto ok = check_object_name(name); !ok) return ok.error();
     s3_call call{"GET", key_prefix_ + name, {}, {}, {}, {}, object_bytes_max};
     const auto is_as_written = [&](const http_response& response) -> std::optional<object_failure> {
@@ -241,23 +241,24 @@ object_result<object_info> s3_objects::get(const std::string& name, std::string&
     };
     auto response = perform(call, is_as_written);
     if (!response) return response.error();
-    into = std::move(response->body);
-    return object_info{into.size(), version_of(*response)};
+    bytes = std::move(response->body);
+    return object_info{bytes.size(), version_of(*response)};
 }
 
 object_result<object_info> s3_objects::get_range(const std::string& name, std::uint64_t offset,
-                                                 std::span<std::byte> into) {
+                                                 std::span<std::byte> target) {
     if (auto ok = check_object_name(name); !ok) return ok.error();
     const auto wrong_range = [&](std::uint64_t bytes) {
-        return object_failure{object_errc::bad_value,
-                              name + " has " + std::to_string(bytes) + " bytes, not " +
-                                  std::to_string(into.size()) + " from " + std::to_string(offset)};
+        return object_failure{object_errc::bad_value, name + " has " + std::to_string(bytes) +
+                                                          " bytes, not " +
+                                                          std::to_string(target.size()) + " from " +
+                                                          std::to_string(offset)};
     };
-    if (into.empty() || offset > object_bytes_max || into.size() > object_bytes_max)
+    if (target.empty() || offset > object_bytes_max || target.size() > object_bytes_max)
         return wrong_range(0);
-    const std::string last = std::to_string(offset + into.size() - 1);
-    s3_call call{"GET", key_prefix_ + name, {}, {}, {}, {}, into.size()};
-    call.response_bytes_max = std::max<std::uint64_t>(into.size(), answer_bytes_max);
+    const std::string last = std::to_string(offset + target.size() - 1);
+    s3_call call{"GET", key_prefix_ + name, {}, {}, {}, {}, target.size()};
+    call.response_bytes_max = std::max<std::uint64_t>(target.size(), answer_bytes_max);
     call.headers.emplace_back("range", "bytes=" + std::to_string(offset) + "-" + last);
     auto response = perform(call);
     if (!response) return response.error();
@@ -266,11 +267,11 @@ object_result<object_info> s3_objects::get_range(const std::string& name, std::u
     if (response->status != 206 || !total ||
         !range.starts_with("bytes " + std::to_string(offset) + "-"))
         return object_failure{object_errc::io, what_of(call) + ": the store knows no ranges"};
-    if (offset + into.size() > *total) return wrong_range(*total);
-    if (response->body.size() != into.size())
+    if (offset + target.size() > *total) return wrong_range(*total);
+    if (response->body.size() != target.size())
         return object_failure{object_errc::corrupt, what_of(call) + ": not the bytes asked for"};
-    std::copy_n(reinterpret_cast<const std::byte*>(response->body.data()), into.size(),
-                into.begin());
+    std::copy_n(reinterpret_cast<const std::byte*>(response->body.data()), target.size(),
+                target.begin());
     return object_info{*total, version_of(*response)};
 }
 

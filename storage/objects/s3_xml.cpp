@@ -23,8 +23,8 @@ std::string printable(std::string_view text) {
     return out;
 }
 
-object_failure damaged(const std::string& what) {
-    return {object_errc::corrupt, "the object store's list: " + what};
+object_failure damaged(const std::string& message) {
+    return {object_errc::corrupt, "the object store's list: " + message};
 }
 
 std::optional<std::uint64_t> number_of(std::string_view text) {

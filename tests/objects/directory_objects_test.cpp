@@ -126,7 +126,7 @@ TEST(directory_objects, where_there_are_no_links_the_lock_decides) {
 }
 
 TEST(directory_objects, what_was_put_survives_a_power_cut_at_every_step) {
-    for (const lost what : {lost::everything, lost::nothing, lost::at_random}) {
+    for (const lost loss : {lost::everything, lost::nothing, lost::at_random}) {
         bool is_done = false;
         for (int step = 1; !is_done; ++step) {
             ASSERT_LT(step, 50);
@@ -140,7 +140,7 @@ TEST(directory_objects, what_was_put_survives_a_power_cut_at_every_step) {
                 is_replaced = store->put("a", "new", always()).has_value();
                 is_done = !files.has_fired();
             }
-            files.restart(what, static_cast<unsigned>(step));
+            files.restart(loss, static_cast<unsigned>(step));
             const auto store = open_in(files, dir.path());
             const std::string is = read(*store, "a");
             if (is_replaced)

@@ -68,11 +68,11 @@ class encrypted_objects : public testing::Test {
         EXPECT_TRUE(plain_->put(name, bytes, always()));
     }
     /// Of get() and of get_range().
-    std::pair<object_errc, object_errc> errors(object_store& of, const std::string& name) {
+    std::pair<object_errc, object_errc> errors(object_store& objects, const std::string& name) {
         std::string bytes = "stale", part(1, '\0');
-        const auto got = of.get(name, bytes);
+        const auto got = objects.get(name, bytes);
         EXPECT_EQ(bytes, "");
-        const auto ranged = of.get_range(name, 0, std::as_writable_bytes(std::span(part)));
+        const auto ranged = objects.get_range(name, 0, std::as_writable_bytes(std::span(part)));
         return {got ? object_errc{} : got.error().code,
                 ranged ? object_errc{} : ranged.error().code};
     }
@@ -113,10 +113,11 @@ TEST_F(encrypted_objects, sizes_and_ranges_are_those_of_the_contents) {
     constexpr std::size_t edge = cipher_segment_bytes;
     for (const auto& [offset, count] : std::vector<std::pair<std::size_t, std::size_t>>{
              {0, 3 * edge}, {edge - 1, 2}, {edge, edge}, {2 * edge, edge}, {3 * edge - 1, 1}}) {
-        std::string into(count, '\0');
-        const auto got = store_->get_range("many", offset, std::as_writable_bytes(std::span(into)));
+        std::string target(count, '\0');
+        const auto got =
+            store_->get_range("many", offset, std::as_writable_bytes(std::span(target)));
         ASSERT_TRUE(got) << got.error().what;
-        EXPECT_TRUE(into == bytes.substr(offset, count)) << offset;
+        EXPECT_TRUE(target == bytes.substr(offset, count)) << offset;
         EXPECT_EQ(got->bytes, bytes.size());
     }
     std::string beyond(1, '\0');
@@ -149,12 +150,12 @@ TEST_F(encrypted_objects, what_is_cut_off_moved_or_appended_is_found) {
          {head + first, head + second, head + second + first, head + first + first + second, head,
           head.substr(1), good.substr(0, good.size() - 1), good + "x", std::string()}) {
         put_raw("it", bad);
-        std::string into;
-        EXPECT_EQ(store_->get("it", into).error().code, object_errc::corrupt) << bad.size();
+        std::string contents;
+        EXPECT_EQ(store_->get("it", contents).error().code, object_errc::corrupt) << bad.size();
     }
     put_raw("it", good);
-    std::string into;
-    EXPECT_TRUE(store_->get("it", into));
+    std::string contents;
+    EXPECT_TRUE(store_->get("it", contents));
 }
 
 TEST_F(encrypted_objects, one_under_anothers_name_is_found) {
@@ -243,8 +244,8 @@ TEST(object_keys, a_file_has_at_most_64_KiB) {
 }
 
 TEST_F(encrypted_objects, a_directory_without_the_key_is_told_so) {
-    tests::temp_dir with, without;
-    ASSERT_TRUE(agree_on_secret(*store_, posix_file_system(), with.path()));
+    tests::temp_dir agreeing, without;
+    ASSERT_TRUE(agree_on_secret(*store_, posix_file_system(), agreeing.path()));
     const auto agreed = agree_on_secret(*plain_, posix_file_system(), without.path());
     ASSERT_FALSE(agreed);
     EXPECT_EQ(agreed.error().code, object_errc::denied);

@@ -19,9 +19,9 @@ inline constexpr std::chrono::milliseconds patience{20'000};
 /// A machine with a cache directory and a pool of its own, on a directory of objects.
 struct machine {
     machine(const std::string& objects_path, const std::string& cache_path,
-            kv_layout of = small_layout(), file_system* object_files = nullptr,
+            kv_layout rows = small_layout(), file_system* object_files = nullptr,
             file_system* cache_files = nullptr)
-        : layout(std::move(of)),
+        : layout(std::move(rows)),
           pool(layout, layout.frame_bytes() * 1000),
           objects(std::move(*open_directory_objects(
               object_files != nullptr ? *object_files : posix_file_system(), objects_path))),

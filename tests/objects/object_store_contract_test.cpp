@@ -89,10 +89,10 @@ TEST_P(object_store_contract, what_was_put_comes_back_whole_anywhere) {
     for (std::size_t count : {std::size_t{0}, std::size_t{1}, std::size_t{3} << 20}) {
         const std::string name = "blocks/" + std::to_string(count), bytes = many_bytes(count);
         const std::string version = write(name, bytes);
-        std::string into = "stale";
-        const auto got = open_()->get(name, into);
+        std::string contents = "stale";
+        const auto got = open_()->get(name, contents);
         ASSERT_TRUE(got) << got.error().what;
-        EXPECT_TRUE(into == bytes) << count;
+        EXPECT_TRUE(contents == bytes) << count;
         EXPECT_EQ(got->bytes, count);
         EXPECT_EQ(got->version, version);
     }
@@ -104,20 +104,20 @@ TEST_P(object_store_contract, a_range_is_those_bytes_and_never_fewer) {
     const std::vector<std::pair<std::uint64_t, std::size_t>> inside{
         {0, 1}, {0, 1000}, {999, 1}, {500, 500}, {17, 100}};
     for (const auto& [offset, count] : inside) {
-        std::string into(count, '\0');
+        std::string target(count, '\0');
         const auto got =
-            store_->get_range("ranged", offset, std::as_writable_bytes(std::span(into)));
+            store_->get_range("ranged", offset, std::as_writable_bytes(std::span(target)));
         ASSERT_TRUE(got) << got.error().what;
-        EXPECT_TRUE(into == bytes.substr(offset, count)) << offset << " " << count;
+        EXPECT_TRUE(target == bytes.substr(offset, count)) << offset << " " << count;
         EXPECT_EQ(got->bytes, 1000U);
         EXPECT_EQ(got->version, version);
     }
     const std::vector<std::pair<std::uint64_t, std::size_t>> outside{
         {0, 1001}, {1000, 1}, {999, 2}, {5000, 1}, {0, 0}};
     for (const auto& [offset, count] : outside) {
-        std::string into(count, '\0');
+        std::string target(count, '\0');
         const auto got =
-            store_->get_range("ranged", offset, std::as_writable_bytes(std::span(into)));
+            store_->get_range("ranged", offset, std::as_writable_bytes(std::span(target)));
         ASSERT_FALSE(got) << offset << " " << count;
         EXPECT_EQ(got.error().code, object_errc::bad_value) << got.error().what;
     }
@@ -138,8 +138,8 @@ TEST_P(object_store_contract, one_byte_more_than_an_object_may_have_is_refused) 
 
 TEST_P(object_store_contract, what_is_not_there_is_said_to_be_absent) {
     EXPECT_EQ(error_of_get("nothing"), object_errc::not_found);
-    std::string into(1, '\0');
-    const auto ranged = store_->get_range("nothing", 0, std::as_writable_bytes(std::span(into)));
+    std::string target(1, '\0');
+    const auto ranged = store_->get_range("nothing", 0, std::as_writable_bytes(std::span(target)));
     ASSERT_FALSE(ranged);
     EXPECT_EQ(ranged.error().code, object_errc::not_found);
     EXPECT_TRUE(store_->remove("nothing"));

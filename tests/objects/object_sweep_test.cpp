@@ -38,16 +38,16 @@ std::size_t count_of(object_store& objects, const std::string& prefix) {
 /// Passes everything on, and runs `before` in front of each operation, which may fail instead.
 class watched_objects final : public object_store {
   public:
-    using before_each = std::function<object_result<void>(const std::string& what)>;
+    using before_each = std::function<object_result<void>(const std::string& request)>;
     watched_objects(object_store& inner, before_each before)
         : inner_(inner), before_(std::move(before)) {}
-    object_result<object_info> get(const std::string& name, std::string& into) override {
+    object_result<object_info> get(const std::string& name, std::string& bytes) override {
         if (auto ok = before_("get " + name); !ok) return ok.error();
-        return inner_.get(name, into);
+        return inner_.get(name, bytes);
     }
     object_result<object_info> get_range(const std::string& name, std::uint64_t offset,
-                                         std::span<std::byte> into) override {
-        return inner_.get_range(name, offset, into);
+                                         std::span<std::byte> target) override {
+        return inner_.get_range(name, offset, target);
     }
     object_result<std::string> put(const std::string& name, std::string_view bytes,
                                    const put_condition& condition) override {
@@ -168,8 +168,8 @@ TEST(object_sweep, a_slow_one_is_alive_as_long_as_it_speaks) {
     machine a(objects.path(), first.path());
     a.put("ada", some_tokens(block_tokens));
     ASSERT_TRUE(a.shared->wait_until_idle(patience));
-    watched_objects slow(*a.objects, [](const std::string& what) -> object_result<void> {
-        if (what == "list blocks/") std::this_thread::sleep_for(1100ms);
+    watched_objects slow(*a.objects, [](const std::string& request) -> object_result<void> {
+        if (request == "list blocks/") std::this_thread::sleep_for(1100ms);
         return {};
     });
     swept(slow, at(0s));
@@ -184,8 +184,8 @@ TEST(object_sweep, of_two_at_once_one_is_refused) {
     a.put("ada", some_tokens(block_tokens));
     ASSERT_TRUE(a.shared->wait_until_idle(patience));
     bool is_inside = false;
-    watched_objects outer(*a.objects, [&](const std::string& what) -> object_result<void> {
-        if (what != "put sweep" || is_inside) return {};
+    watched_objects outer(*a.objects, [&](const std::string& request) -> object_result<void> {
+        if (request != "put sweep" || is_inside) return {};
         is_inside = true;
         swept(*a.objects, at(0s));
         return {};
@@ -206,8 +206,8 @@ TEST(object_sweep, what_a_writer_needs_again_while_it_goes_is_there_in_the_end) 
     swept(*a.objects, at(0s));
     // The agent comes back in front of the first removal, when the manifests have been read.
     bool has_come = false;
-    watched_objects removing(*a.objects, [&](const std::string& what) -> object_result<void> {
-        if (!what.starts_with("remove") || has_come) return {};
+    watched_objects removing(*a.objects, [&](const std::string& request) -> object_result<void> {
+        if (!request.starts_with("remove") || has_come) return {};
         has_come = true;
         a.put("ada", tokens);
         EXPECT_FALSE(a.shared->wait_until_idle(100ms)) << "a block that goes is not relied on";
@@ -229,13 +229,13 @@ TEST(object_sweep, writers_and_sweeps_side_by_side_lose_nothing) {
         for (int i = 0; !is_over; ++i) (void)sweep_objects(*a.objects, at(i * 2h, 0s));
     });
     const auto agent = [](int i) { return "agent-" + std::to_string(i); };
-    const auto churn = [&](machine& of, int from) {
+    const auto churn = [&](machine& node, int from) {
         for (int round = 0; round < 20; ++round)
             for (int i = from; i < from + 4; ++i) {
-                of.put(agent(i), some_tokens(2 * block_tokens, round % 3));
+                node.put(agent(i), some_tokens(2 * block_tokens, round % 3));
                 if (round % 2 == 0 || round == 19) continue;
-                EXPECT_TRUE(of.store->erase(id_of(agent(i))));
-                while (!of.shared->forget(id_of(agent(i)))) std::this_thread::yield();
+                EXPECT_TRUE(node.store->erase(id_of(agent(i))));
+                while (!node.shared->forget(id_of(agent(i)))) std::this_thread::yield();
             }
     };
     std::thread other([&] { churn(b, 4); });

@@ -9,7 +9,7 @@
 namespace semantic::storage {
 namespace {
 
-environment of(std::map<std::string, std::string> values) {
+environment environment_of(std::map<std::string, std::string> values) {
     return [values = std::move(values)](const char* name) -> std::optional<std::string> {
         const auto found = values.find(name);
         if (found == values.end()) return std::nullopt;
@@ -49,15 +49,16 @@ TEST(object_url, anything_else_is_refused_with_the_reason) {
 }
 
 TEST(s3_credentials_of, the_environment_come_first) {
-    const auto found = find_s3_credentials(of({{"AWS_ACCESS_KEY_ID", "k"},
-                                               {"AWS_SECRET_ACCESS_KEY", "s"},
-                                               {"AWS_SESSION_TOKEN", "t"}}),
+    const auto found = find_s3_credentials(environment_of({{"AWS_ACCESS_KEY_ID", "k"},
+                                                           {"AWS_SECRET_ACCESS_KEY", "s"},
+                                                           {"AWS_SESSION_TOKEN", "t"}}),
                                            posix_file_system());
     ASSERT_TRUE(found);
     EXPECT_EQ(found->access_key, "k");
     EXPECT_EQ(found->secret_key, "s");
     EXPECT_EQ(found->session_token, "t");
-    const auto half = find_s3_credentials(of({{"AWS_ACCESS_KEY_ID", "k"}}), posix_file_system());
+    const auto half =
+        find_s3_credentials(environment_of({{"AWS_ACCESS_KEY_ID", "k"}}), posix_file_system());
     ASSERT_FALSE(half);
     EXPECT_EQ(half.error().code, object_errc::denied);
 }
@@ -81,28 +82,34 @@ TEST(s3_credentials_of, a_file_are_those_of_the_profile) {
     }
     tests::temp_dir dir;
     write_file(dir / "keys", text);
-    EXPECT_EQ(find_s3_credentials(
-                  of({{"AWS_SHARED_CREDENTIALS_FILE", dir / "keys"}, {"AWS_PROFILE", "other"}}),
-                  posix_file_system())
+    EXPECT_EQ(find_s3_credentials(environment_of({{"AWS_SHARED_CREDENTIALS_FILE", dir / "keys"},
+                                                  {"AWS_PROFILE", "other"}}),
+                                  posix_file_system())
                   ->access_key,
               "k2");
-    EXPECT_EQ(find_s3_credentials(of({{"HOME", dir.path()}}), posix_file_system()).error().code,
+    EXPECT_EQ(find_s3_credentials(environment_of({{"HOME", dir.path()}}), posix_file_system())
+                  .error()
+                  .code,
               object_errc::denied);
-    EXPECT_EQ(find_s3_credentials(of({}), posix_file_system()).error().code, object_errc::denied);
+    EXPECT_EQ(find_s3_credentials(environment_of({}), posix_file_system()).error().code,
+              object_errc::denied);
 }
 
 TEST(open_object_store, opens_what_the_url_names) {
     tests::temp_dir dir;
-    const auto directory = open_object_store("dir:" + dir.path(), of({}), posix_file_system());
+    const auto directory =
+        open_object_store("dir:" + dir.path(), environment_of({}), posix_file_system());
     ASSERT_TRUE(directory);
     EXPECT_TRUE((*directory)->put("a", "x", if_absent()));
-    EXPECT_EQ(open_object_store("dir:" + (dir / "none"), of({}), posix_file_system()).error().code,
+    EXPECT_EQ(open_object_store("dir:" + (dir / "none"), environment_of({}), posix_file_system())
+                  .error()
+                  .code,
               object_errc::not_found);
-    EXPECT_EQ(open_object_store("s3://h/b", of({}), posix_file_system()).error().code,
+    EXPECT_EQ(open_object_store("s3://h/b", environment_of({}), posix_file_system()).error().code,
               object_errc::denied);
-    EXPECT_TRUE(open_object_store("s3://h/b",
-                                  of({{"AWS_ACCESS_KEY_ID", "k"}, {"AWS_SECRET_ACCESS_KEY", "s"}}),
-                                  posix_file_system()));
+    EXPECT_TRUE(open_object_store(
+        "s3://h/b", environment_of({{"AWS_ACCESS_KEY_ID", "k"}, {"AWS_SECRET_ACCESS_KEY", "s"}}),
+        posix_file_system()));
 }
 
 }  // namespace

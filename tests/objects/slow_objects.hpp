@@ -14,31 +14,31 @@ namespace semantic::storage::tests {
 
 class slow_objects final : public object_store {
   public:
-    slow_objects(std::unique_ptr<object_store> of, std::chrono::milliseconds each)
-        : of_(std::move(of)), each_(each) {}
+    slow_objects(std::unique_ptr<object_store> inner, std::chrono::milliseconds each)
+        : inner_(std::move(inner)), each_(each) {}
 
-    object_result<object_info> get(const std::string& name, std::string& into) override {
+    object_result<object_info> get(const std::string& name, std::string& bytes) override {
         const visit now(*this, gets_at_once);
-        return of_->get(name, into);
+        return inner_->get(name, bytes);
     }
     object_result<object_info> get_range(const std::string& name, std::uint64_t offset,
-                                         std::span<std::byte> into) override {
-        return of_->get_range(name, offset, into);
+                                         std::span<std::byte> target) override {
+        return inner_->get_range(name, offset, target);
     }
     object_result<std::string> put(const std::string& name, std::string_view bytes,
                                    const put_condition& condition) override {
         const visit now(*this, puts_at_once);
         ++puts;
-        return of_->put(name, bytes, condition);
+        return inner_->put(name, bytes, condition);
     }
     object_result<std::vector<std::optional<object_info>>> stat(
         std::span<const std::string> names) override {
-        return of_->stat(names);
+        return inner_->stat(names);
     }
-    object_result<void> remove(const std::string& name) override { return of_->remove(name); }
+    object_result<void> remove(const std::string& name) override { return inner_->remove(name); }
     object_result<object_page> list(const std::string& prefix, const std::string& from,
                                     std::size_t count_max) override {
-        return of_->list(prefix, from, count_max);
+        return inner_->list(prefix, from, count_max);
     }
 
     struct at_once {
@@ -49,16 +49,16 @@ class slow_objects final : public object_store {
 
   private:
     struct visit {
-        visit(slow_objects& of, at_once& counts) : counts_(counts) {
+        visit(slow_objects& objects, at_once& counts) : counts_(counts) {
             const int now = ++counts_.now;
             for (int most = counts_.most; most < now;)
                 if (counts_.most.compare_exchange_weak(most, now)) break;
-            std::this_thread::sleep_for(of.each_);
+            std::this_thread::sleep_for(objects.each_);
         }
         ~visit() { --counts_.now; }
         at_once& counts_;
     };
-    const std::unique_ptr<object_store> of_;
+    const std::unique_ptr<object_store> inner_;
     const std::chrono::milliseconds each_;
 };
 

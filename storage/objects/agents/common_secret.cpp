@@ -35,10 +35,10 @@ object_result<std::optional<std::string>> read_secret(file_system& files, const 
 
 /// Errors: not_found; denied, where the object is encrypted and `objects` knows no keys; those of
 /// the store.
-object_result<void> get_common(object_store& objects, std::string& into) {
-    const auto got = objects.get(secret_name, into);
+object_result<void> get_common(object_store& objects, std::string& secret) {
+    const auto got = objects.get(secret_name, secret);
     if (!got) return got.error();
-    if (is_encrypted_object(into))
+    if (is_encrypted_object(secret))
         return object_failure{object_errc::denied,
                               "the object store is encrypted: its keys are needed, "
                               "--object-store-key-file"};

@@ -60,8 +60,8 @@ object_result<needs> find_needs(object_store& objects) {
     return found;
 }
 
-bool parse_number(std::string_view& text, auto& into) {
-    const auto [end, wrong] = std::from_chars(text.data(), text.data() + text.size(), into);
+bool parse_number(std::string_view& text, auto& number) {
+    const auto [end, wrong] = std::from_chars(text.data(), text.data() + text.size(), number);
     if (wrong != std::errc()) return false;
     text.remove_prefix(static_cast<std::size_t>(end - text.data()));
     return true;

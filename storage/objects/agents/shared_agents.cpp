@@ -116,7 +116,7 @@ object_result<void> shared_agents::write_mark(const std::string& manifest, const
     return {};
 }
 
-// --- writing behind ---
+// --- background uploads ---
 
 /// Returns: whether it waits now.
 bool shared_agents::add_pending(const std::string& manifest, uploaded done) {
@@ -137,7 +137,7 @@ bool shared_agents::add_pending(const std::string& manifest, uploaded done) {
     return true;
 }
 
-/// Takes a manifest that is not to be uploaded any more off the line, and tells who waits for it.
+/// Removes a manifest that need not be uploaded from the queue, and notifies its waiters.
 /// Returns: whether it was there.
 bool shared_agents::give_up_pending(const std::string& manifest) {
     std::unique_lock lock(mutex_);
@@ -160,27 +160,27 @@ void shared_agents::note_saved(const agent_id& id, uploaded done) {
 /// While it lives, nobody else uploads the manifest, or takes it up.
 class shared_agents::turn {
   public:
-    /// Waits for who has it now, up to `wait_max`.
-    turn(shared_agents& of, std::string manifest, std::chrono::milliseconds wait_max)
-        : of_(of), manifest_(std::move(manifest)) {
-        std::unique_lock lock(of_.mutex_);
-        is_mine_ = of_.changed_.wait_for(lock, wait_max, [&] {
-            return of_.uploading_ != manifest_ && !of_.in_turns_.contains(manifest_);
+    /// Waits for the current holder, up to `wait_max`.
+    turn(shared_agents& agents, std::string manifest, std::chrono::milliseconds wait_max)
+        : agents_(agents), manifest_(std::move(manifest)) {
+        std::unique_lock lock(agents_.mutex_);
+        is_mine_ = agents_.changed_.wait_for(lock, wait_max, [&] {
+            return agents_.uploading_ != manifest_ && !agents_.in_turns_.contains(manifest_);
         });
-        if (is_mine_) of_.in_turns_.insert(manifest_);
+        if (is_mine_) agents_.in_turns_.insert(manifest_);
     }
     ~turn() {
         if (!is_mine_) return;
-        std::lock_guard lock(of_.mutex_);
-        of_.in_turns_.erase(manifest_);
-        of_.changed_.notify_all();
+        std::lock_guard lock(agents_.mutex_);
+        agents_.in_turns_.erase(manifest_);
+        agents_.changed_.notify_all();
     }
     turn(const turn&) = delete;
     turn& operator=(const turn&) = delete;
     bool is_mine() const { return is_mine_; }
 
   private:
-    shared_agents& of_;
+    shared_agents& agents_;
     const std::string manifest_;
     bool is_mine_ = false;
 };
@@ -283,7 +283,7 @@ object_result<void> shared_agents::give_way(const agent_id& id, const local_copy
     if (!options_.name_fork) return {};
     const std::string sum = sum_of(*own.bytes);
     {
-        // Where the winner's memory could not be taken up, these turns stand in a fork already.
+        // Where the winner's memory could not be taken up, these turns are in a fork already.
         std::lock_guard lock(mutex_);
         const auto given = gave_way_.find(own.path);
         if (given != gave_way_.end() && given->second == sum) return {};
@@ -302,7 +302,7 @@ object_result<void> shared_agents::give_way(const agent_id& id, const local_copy
 object_result<freshness> shared_agents::take_erasure(const agent_id& id, const local_copy& own,
                                                      const mark& now) {
     if (own.bytes && own.is_ahead() && own.seen && own.seen->version == now.version)
-        return freshness::same;  // made anew here, and not uploaded yet
+        return freshness::same;  // made again here, and not uploaded yet
     give_up_pending(own.path);
     // The mark last: with it, what is left here would count as made anew, and go over the
     // tombstone.

@@ -33,9 +33,9 @@ class encrypted_objects final : public object_store {
         for (std::string& key : keys_) wipe(key);
     }
 
-    object_result<object_info> get(const std::string& name, std::string& into) override;
+    object_result<object_info> get(const std::string& name, std::string& bytes) override;
     object_result<object_info> get_range(const std::string& name, std::uint64_t offset,
-                                         std::span<std::byte> into) override;
+                                         std::span<std::byte> target) override;
     object_result<std::string> put(const std::string& name, std::string_view bytes,
                                    const put_condition& condition) override;
     object_result<std::vector<std::optional<object_info>>> stat(
@@ -47,8 +47,8 @@ class encrypted_objects final : public object_store {
   private:
     object_result<object_cipher> cipher_of(const std::string& name, std::string_view bytes) const;
     object_result<bool> read_segments(const std::string& name, const object_cipher& cipher,
-                                      const object_info& of, std::uint64_t offset,
-                                      std::span<std::byte> into);
+                                      const object_info& info, std::uint64_t offset,
+                                      std::span<std::byte> target);
 
     const std::unique_ptr<object_store> store_;
     object_keys keys_;
@@ -66,22 +66,22 @@ object_result<object_cipher> encrypted_objects::cipher_of(const std::string& nam
     return object_cipher(keys_[static_cast<std::size_t>(found - ids_.begin())], *header, name);
 }
 
-object_result<object_info> encrypted_objects::get(const std::string& name, std::string& into) {
+object_result<object_info> encrypted_objects::get(const std::string& name, std::string& bytes) {
     std::string sealed;
-    into.clear();
+    bytes.clear();
     auto info = store_->get(name, sealed);
     if (!info) return info;
     const auto cipher = cipher_of(name, sealed);
     if (!cipher) return cipher.error();
     const auto contents = decrypted_bytes(sealed.size());
     if (!contents) return changed(name);
-    into.reserve(*contents);
+    bytes.reserve(*contents);
     std::string_view rest = std::string_view(sealed).substr(cipher_header_bytes);
     for (std::uint32_t number = 0; !rest.empty(); ++number) {
         const std::string_view segment = rest.substr(0, sealed_bytes);
         rest.remove_prefix(segment.size());
-        if (cipher->open(number, rest.empty(), segment, into)) continue;
-        into.clear();
+        if (cipher->open(number, rest.empty(), segment, bytes)) continue;
+        bytes.clear();
         return changed(name);
     }
     info->bytes = *contents;
@@ -90,8 +90,8 @@ object_result<object_info> encrypted_objects::get(const std::string& name, std::
 
 object_result<object_info> encrypted_objects::get_range(const std::string& name,
                                                         std::uint64_t offset,
-                                                        std::span<std::byte> into) {
-    if (into.empty()) return object_failure{object_errc::bad_value, "no bytes are asked for"};
+                                                        std::span<std::byte> target) {
+    if (target.empty()) return object_failure{object_errc::bad_value, "no bytes are asked for"};
     for (int tries = 0; tries < range_tries_max; ++tries) {
         std::string head(cipher_header_bytes, '\0');
         auto info = store_->get_range(name, 0, std::as_writable_bytes(std::span(head)));
@@ -100,7 +100,7 @@ object_result<object_info> encrypted_objects::get_range(const std::string& name,
         if (!info) return info;
         const auto cipher = cipher_of(name, head);
         if (!cipher) return cipher.error();
-        const auto is_read = read_segments(name, *cipher, *info, offset, into);
+        const auto is_read = read_segments(name, *cipher, *info, offset, target);
         if (!is_read) return is_read.error();
         if (!*is_read) continue;
         info->bytes = *decrypted_bytes(info->bytes);
@@ -109,22 +109,22 @@ object_result<object_info> encrypted_objects::get_range(const std::string& name,
     return object_failure{object_errc::unavailable, name + " changes again and again"};
 }
 
-/// `of`: the object as its header was read. Returns: false where it was another one by then.
+/// `info`: the object as its header was read. Returns: false where it was another one by then.
 object_result<bool> encrypted_objects::read_segments(const std::string& name,
                                                      const object_cipher& cipher,
-                                                     const object_info& of, std::uint64_t offset,
-                                                     std::span<std::byte> into) {
-    const auto contents = decrypted_bytes(of.bytes);
+                                                     const object_info& info, std::uint64_t offset,
+                                                     std::span<std::byte> target) {
+    const auto contents = decrypted_bytes(info.bytes);
     if (!contents) return changed(name);
-    if (offset > *contents || into.size() > *contents - offset)
+    if (offset > *contents || target.size() > *contents - offset)
         return object_failure{object_errc::bad_value, name + " ends before what is asked for"};
     const std::uint64_t first = offset / cipher_segment_bytes;
-    const std::uint64_t end = (offset + into.size() - 1) / cipher_segment_bytes + 1;
+    const std::uint64_t end = (offset + target.size() - 1) / cipher_segment_bytes + 1;
     const std::uint64_t from = cipher_header_bytes + first * sealed_bytes;
-    const std::uint64_t to = std::min(cipher_header_bytes + end * sealed_bytes, of.bytes);
+    const std::uint64_t to = std::min(cipher_header_bytes + end * sealed_bytes, info.bytes);
     std::string sealed(to - from, '\0');
     const auto body = store_->get_range(name, from, std::as_writable_bytes(std::span(sealed)));
-    if (body && body->version != of.version) return false;
+    if (body && body->version != info.version) return false;
     if (!body && body.error().code == object_errc::bad_value) return false;  // shorter by now
     if (!body) return body.error();
     std::string opened;
@@ -135,7 +135,8 @@ object_result<bool> encrypted_objects::read_segments(const std::string& name,
         if (!cipher.open(static_cast<std::uint32_t>(number), is_last, segment, opened))
             return changed(name);
     }
-    std::memcpy(into.data(), opened.data() + (offset - first * cipher_segment_bytes), into.size());
+    std::memcpy(target.data(), opened.data() + (offset - first * cipher_segment_bytes),
+                target.size());
     return true;
 }
 

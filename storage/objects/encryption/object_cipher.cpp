@@ -119,12 +119,12 @@ object_cipher::object_cipher(std::string_view key, const cipher_header& header,
       bound_(encode(header) + std::string(name)) {}
 
 void object_cipher::seal(std::uint32_t number, bool is_last, std::string_view contents,
-                         std::string& into) const {
+                         std::string& target) const {
     const cipher_context context = new_context();
     const auto nonce = nonce_of(number, is_last);
-    const std::size_t at = into.size();
-    into.resize(at + contents.size() + cipher_tag_bytes);
-    auto* out = reinterpret_cast<unsigned char*>(into.data() + at);
+    const std::size_t at = target.size();
+    target.resize(at + contents.size() + cipher_tag_bytes);
+    auto* out = reinterpret_cast<unsigned char*>(target.data() + at);
     int count = 0;
     const bool is_done =
         EVP_EncryptInit_ex(context.get(), EVP_aes_256_gcm(), nullptr, bytes_of(key_),
@@ -140,15 +140,15 @@ void object_cipher::seal(std::uint32_t number, bool is_last, std::string_view co
 }
 
 bool object_cipher::open(std::uint32_t number, bool is_last, std::string_view segment,
-                         std::string& into) const {
+                         std::string& target) const {
     if (segment.size() < cipher_tag_bytes) return false;
     const cipher_context context = new_context();
     const auto nonce = nonce_of(number, is_last);
     std::string tag(segment.substr(segment.size() - cipher_tag_bytes));
     segment.remove_suffix(cipher_tag_bytes);
-    const std::size_t at = into.size();
-    into.resize(at + segment.size());
-    auto* out = reinterpret_cast<unsigned char*>(into.data() + at);
+    const std::size_t at = target.size();
+    target.resize(at + segment.size());
+    auto* out = reinterpret_cast<unsigned char*>(target.data() + at);
     int count = 0;
     const bool is_set =
         EVP_DecryptInit_ex(context.get(), EVP_aes_256_gcm(), nullptr, bytes_of(key_),
@@ -161,7 +161,7 @@ bool object_cipher::open(std::uint32_t number, bool is_last, std::string_view se
                             tag.data()) == 1;
     ASSERT(is_set);
     if (EVP_DecryptFinal_ex(context.get(), out + segment.size(), &count) == 1) return true;
-    into.resize(at);
+    target.resize(at);
     return false;
 }
 

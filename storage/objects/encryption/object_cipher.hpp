@@ -18,7 +18,7 @@ inline constexpr std::size_t cipher_tag_bytes = 16;
 inline constexpr std::size_t cipher_salt_bytes = 32;
 inline constexpr std::size_t cipher_key_id_bytes = 16;
 
-/// What stands in front of an object's segments.
+/// The header in front of an object's segments.
 struct cipher_header {
     std::string key_id;  // cipher_key_id_bytes
     std::string salt;    // cipher_salt_bytes
@@ -46,18 +46,18 @@ class object_cipher {
     /// `key`: 32 bytes. `name`: the object's, which the segments are bound to.
     object_cipher(std::string_view key, const cipher_header& header, std::string_view name);
 
-    /// Appends `number`'s segment to `into`. `contents`: cipher_segment_bytes, the last one's 0 to
+    /// Appends `number`'s segment to `target`. `contents`: cipher_segment_bytes, the last one's 0 to
     /// as many.
     void seal(std::uint32_t number, bool is_last, std::string_view contents,
-              std::string& into) const;
+              std::string& target) const;
     /// Appends the contents of the segment. Returns: whether they are what was sealed; if not,
-    /// `into` is as it was.
+    /// `target` is as it was.
     bool open(std::uint32_t number, bool is_last, std::string_view segment,
-              std::string& into) const;
+              std::string& target) const;
 
   private:
     std::string key_;
-    std::string bound_;  // authenticated beside each segment: the header and the name
+    std::string bound_;  // authenticated with each segment: the header and the name
 };
 
 }  // namespace semantic::storage

@@ -16,7 +16,7 @@ constexpr std::size_t node_url_bytes_max = 512;
 constexpr std::chrono::milliseconds poll_interval{20};
 constexpr int renewals_a_lease = 3;  // while it lasts
 
-// Over a key of this node's, or over none: after Redis was started anew it knows of no lease.
+// Over a key of this node's, or over none: after Redis was restarted it knows of no lease.
 constexpr const char* renew_script =
     "local v = redis.call('GET', KEYS[1]) "
     "if v and string.sub(v, 1, 32) ~= ARGV[1] then return 0 end "
@@ -53,15 +53,15 @@ agent_leases::~agent_leases() {
     {
         std::lock_guard lock(mutex_);
         if (clock::now() < silent_until_) return;
-        for (const auto& [agent, of] : entries_) held.push_back(agent);
+        for (const auto& [agent, known] : entries_) held.push_back(agent);
     }
     for (const std::string& agent : held)
         if (!link_.call({"EVAL", give_back_script, "1", key_of(agent), id_})) return;
 }
 
 /// Requires: the mutex.
-agent_leases::lease agent_leases::use(const std::string& agent, entry& of) {
-    ++of.users;
+agent_leases::lease agent_leases::use(const std::string& agent, entry& known) {
+    ++known.users;
     // The address says nothing: only the deleter counts.
     return {static_cast<const void*>(this), [this, agent](const void*) { leave(agent); }};
 }
@@ -125,7 +125,7 @@ agent_leases::claim agent_leases::read_claim(const std::string& agent, std::stri
         warn_of_forgery();
         return {};
     }
-    // Before a node was started anew it was another one, at the same place.
+    // Before its restart a node was another one, at the same URL.
     const bool leads_on = is_node_url(*url) && *url != options_.url;
     return {nullptr, true, leads_on ? *url : std::string()};
 }
@@ -164,14 +164,14 @@ agent_leases::claim agent_leases::try_take(const std::string& agent) {
     }
     const bool is_new = reply->is == redis_reply::kind::nothing;
     if (is_new) ++counts_.taken;
-    entry& of = entries_[agent];
-    of.is = entry::state::held;
-    of.good_until = asked + (is_new ? options_.lasts : std::chrono::milliseconds(0));
+    entry& known = entries_[agent];
+    known.is = entry::state::held;
+    known.good_until = asked + (is_new ? options_.lasts : std::chrono::milliseconds(0));
     if (!is_new) {  // this node's from before: to be renewed
         has_work_ = true;
         changed_.notify_all();
     }
-    return {use(agent, of), false, {}};
+    return {use(agent, known), false, {}};
 }
 
 agent_leases_counts agent_leases::counts() const {
@@ -255,7 +255,7 @@ void agent_leases::give_back(const std::string& agent) {
     {
         std::lock_guard lock(mutex_);
         if (!is_left() || clock::now() < silent_until_) return;
-        // Whoever takes it now asks Redis, behind this call.
+        // The next one to take it asks Redis, after this call.
         entries_[agent].is = entry::state::unsure;
     }
     const auto reply = link_.call({"EVAL", give_back_script, "1", key_of(agent), id_});

@@ -35,7 +35,7 @@ struct agent_leases_options {
     std::string url;  // where the other nodes' clients reach this one; empty: nowhere
     std::chrono::milliseconds lasts{10'000};  // without a sign of its node
     std::chrono::milliseconds patience{300};  // with Redis, for a connection or an answer
-    /// How long take() waits for another node to be done: it gives a lease back behind the answer.
+    /// How long take() waits for another node, which returns its lease after the answer.
     std::chrono::milliseconds wait{500};
     std::chrono::milliseconds pause{2'000};  // how long Redis counts as gone after it was silent
     /// Trouble worth a log line. Called from any thread; may be empty.
@@ -83,7 +83,7 @@ class agent_leases {
     };
     claim try_take(const std::string& agent);
     std::optional<claim> take_known(const std::string& agent);
-    lease use(const std::string& agent, entry& of);
+    lease use(const std::string& agent, entry& known);
     void leave(const std::string& agent);
     void work(std::stop_token stop);
     void renew(const std::string& agent);

@@ -68,14 +68,14 @@ std::string node_news::describe() {
     return says;
 }
 
-void node_news::tell(agent_news what) {
-    const char* kind = what.what == agent_news::kind::saved ? " saved " : " erased ";
+void node_news::tell(agent_news news) {
+    const char* kind = news.what == agent_news::kind::saved ? " saved " : " erased ";
     std::lock_guard lock(mutex_);
     if (waiting_.size() >= waiting_max) {
         ++counts_.dropped;
         return;
     }
-    waiting_.push_back(id_ + kind + what.agent);
+    waiting_.push_back(id_ + kind + news.agent);
     changed_.notify_all();
 }
 
@@ -195,10 +195,10 @@ void node_news::tell_receivers(std::stop_token stop) {
     }
 }
 
-void node_news::take(const redis_listener::message& what) {
-    const auto text = seal_.open(what.channel, what.text);
+void node_news::take(const redis_listener::message& message) {
+    const auto text = seal_.open(message.channel, message.text);
     if (!text || text->starts_with(id_ + ' ')) return;
-    if (what.channel == node_channel_)
+    if (message.channel == node_channel_)
         take_node(*text);
     else
         take_agent(*text);
@@ -228,13 +228,13 @@ void node_news::take_node(std::string_view text) {
 void node_news::take_agent(std::string_view text) {
     const auto words = words_of(text, 3);
     if (words.size() != 3 || (words[1] != "saved" && words[1] != "erased")) return;
-    const auto what = words[1] == "saved" ? agent_news::kind::saved : agent_news::kind::erased;
+    const auto action = words[1] == "saved" ? agent_news::kind::saved : agent_news::kind::erased;
     std::lock_guard lock(mutex_);
     if (heard_news_.size() >= heard_max) {
         ++counts_.dropped;
         return;
     }
-    heard_news_.push_back({what, std::string(words[2])});
+    heard_news_.push_back({action, std::string(words[2])});
     changed_.notify_all();
 }
 

@@ -189,12 +189,12 @@ std::string broken(const redis_connection& context) {
 }  // namespace
 
 std::optional<redis_address> parse_redis_url(std::string_view url, std::string& why) {
-    const auto bad = [&](const char* what) {
+    const auto bad = [&](const char* reason) {
         why = "is no redis://HOST[:PORT][/DATABASE]: ";
-        why += what;
+        why += reason;
         return std::nullopt;
     };
-    if (!url.starts_with(scheme)) return bad("redis:// does not stand in front");
+    if (!url.starts_with(scheme)) return bad("it does not begin with redis://");
     url.remove_prefix(scheme.size());
     if (url.find('@') != std::string_view::npos)
         return bad("a password comes from REDISCLI_AUTH, not from the URL");

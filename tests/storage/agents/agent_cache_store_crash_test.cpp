@@ -39,7 +39,7 @@ bool has_temporaries(const std::string& directory) {
 
 struct trouble {
     fault kind;
-    lost what;
+    lost loss;
     unsigned seed;
 };
 
@@ -64,7 +64,7 @@ struct attempt {
     void arm() { files->fail_at(operation, met.kind); }
     void restart() {
         fired = files->has_fired();
-        files->restart(met.what, met.seed);
+        files->restart(met.loss, met.seed);
     }
 };
 
@@ -76,7 +76,7 @@ void with_trouble_anywhere(Prepare prepare, Body body) {
         bool fired = true;
         for (int n = 1; fired; ++n) {
             SCOPED_TRACE(testing::Message()
-                         << "kind " << int(each.kind) << " lost " << int(each.what) << " seed "
+                         << "kind " << int(each.kind) << " lost " << int(each.loss) << " seed "
                          << each.seed << " operation " << n);
             attempt now{each, n};
             prepare(now.directory);
@@ -167,9 +167,9 @@ class agent_cache_store_crash_test : public testing::TestWithParam<kv_layout> {
     /// What a model remembers: which one, and the tokens.
     using memories = std::set<std::pair<std::size_t, std::vector<token_id>>>;
     /// Of block files, those of these memories are there and no others.
-    void expect_only_what_is_needed(const std::string& directory, const memories& of) {
+    void expect_only_what_is_needed(const std::string& directory, const memories& expected) {
         std::set<std::string> needed, there;
-        for (const auto& [model, tokens] : of) {
+        for (const auto& [model, tokens] : expected) {
             for (const block_hash& name :
                  block_names(fingerprint_of(models[model]), "salt", tokens, block_tokens))
                 needed.insert(name.hex());
@@ -197,8 +197,8 @@ class agent_cache_store_crash_test : public testing::TestWithParam<kv_layout> {
             tried({model, id}, tokens, success);
             acknowledged += success ? 1 : 0;
         }
-        void tried(const of_model& whose, const std::vector<token_id>& tokens, bool success) {
-            auto& versions = possible[whose];
+        void tried(const of_model& owner, const std::vector<token_id>& tokens, bool success) {
+            auto& versions = possible[owner];
             if (success) versions.clear();
             if (std::ranges::count(versions, tokens) == 0) versions.push_back(tokens);
         }

@@ -177,10 +177,10 @@ class blocks_of_one_name : public agent_cache_store_find_test {
     static std::vector<block_hash> name_of(const std::vector<token_id>& each) {
         return block_names(fingerprint_of("model"), "salt", each, 64);
     }
-    /// The state of a clean agent that has `of`, with nothing in the pool.
+    /// The state of a clean agent that has `memory`, with nothing in the pool.
     std::shared_ptr<const agent_state> bare(const std::string& id,
-                                            const std::vector<token_id>& of) {
-        store->put(make_state(frames, id, of));
+                                            const std::vector<token_id>& memory) {
+        store->put(make_state(frames, id, memory));
         EXPECT_TRUE(store->save(id_of(id)));
         EXPECT_TRUE(store->evict(id_of(id)));
         return store->find(id_of(id));

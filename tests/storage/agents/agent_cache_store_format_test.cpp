@@ -141,7 +141,7 @@ TEST_F(agent_cache_store_format_test, a_directory_of_this_format_is_not_touched_
 TEST_F(agent_cache_store_format_test, a_migration_that_is_cut_off_anywhere_loses_nothing) {
     struct trouble {
         fault kind;
-        lost what;
+        lost loss;
         unsigned seed;
     };
     std::vector<trouble> all = {
@@ -157,7 +157,7 @@ TEST_F(agent_cache_store_format_test, a_migration_that_is_cut_off_anywhere_loses
             for (int n = 1; fired; ++n) {
                 SCOPED_TRACE(testing::Message()
                              << "links " << links << " kind " << int(each.kind) << " lost "
-                             << int(each.what) << " seed " << each.seed << " operation " << n);
+                             << int(each.loss) << " seed " << each.seed << " operation " << n);
                 const temp_dir fresh;
                 write_format_1(fresh.path());
                 fault_file_system files(fresh.path());
@@ -165,7 +165,7 @@ TEST_F(agent_cache_store_format_test, a_migration_that_is_cut_off_anywhere_loses
                 files.fail_at(n, each.kind);
                 cut_off += try_open(fresh.path(), &files) ? 0 : 1;
                 fired = files.has_fired();
-                files.restart(each.what, each.seed);
+                files.restart(each.loss, each.seed);
                 ASSERT_NO_FATAL_FAILURE(expect_all(fresh.path(), &files));
                 for (const auto& [path, bytes] : files_of(fresh.path()))
                     EXPECT_FALSE(is_former_manifest_path(path) || path.ends_with(".tmp")) << path;

@@ -138,8 +138,8 @@ TEST_F(agent_cache_store_full_disk_test, without_inodes_empty_directories_go_bef
     files.reset();
     EXPECT_EQ(save(id_of("new"), 100).error().code, errc::out_of_space);
     const auto log = files.log();
-    const auto is = [](const char* what) {
-        return [what](const std::string& each) { return each.starts_with(what); };
+    const auto is = [](const char* operation) {
+        return [operation](const std::string& each) { return each.starts_with(operation); };
     };
     const auto directory_gone = std::ranges::find_if(log, is("remove_directory "));
     const auto file_gone = std::ranges::find_if(log, [](const std::string& each) {

@@ -317,10 +317,10 @@ TEST_F(agent_cache_store_models_test, an_empty_memory_of_another_model_keeps_no_
 
 // Method: an agent of three models is erased with trouble at operation 1, 2, 3, ... of that.
 TEST_F(agent_cache_store_models_test, an_erasure_that_is_cut_off_leaves_whole_memories_or_none) {
-    for (const lost what : {lost::everything, lost::nothing, lost::at_random}) {
+    for (const lost loss : {lost::everything, lost::nothing, lost::at_random}) {
         bool fired = true;
         for (int n = 1; fired; ++n) {
-            SCOPED_TRACE(testing::Message() << "lost " << int(what) << " operation " << n);
+            SCOPED_TRACE(testing::Message() << "lost " << int(loss) << " operation " << n);
             for (const char* model : {"A", "B", "C"}) remember(model, {"a", "b"}, 1000);
             files->reset();
             bool acknowledged = false;
@@ -330,7 +330,7 @@ TEST_F(agent_cache_store_models_test, an_erasure_that_is_cut_off_leaves_whole_me
                 acknowledged = store->erase(id_of("a")).has_value();
                 fired = files->has_fired();
             }
-            files->restart(what, static_cast<unsigned>(n));
+            files->restart(loss, static_cast<unsigned>(n));
             for (const char* model : {"A", "B", "C"}) {
                 const auto store = open(model);
                 const bool is_there = store->find(id_of("a")) != nullptr;
@@ -405,9 +405,9 @@ TEST_F(agent_cache_store_models_test, random_agents_of_three_models_share_one_bu
                 EXPECT_EQ(store->find(id_of(id)), nullptr);
                 EXPECT_TRUE(store->inspect_others(id_of(id)).empty());
             } else if (action == 1) {
-                const std::string of = models[below(3)];
-                (void)store->erase(id_of(id), fingerprint_of(of));
-                last.erase({of, id});
+                const std::string erased = models[below(3)];
+                (void)store->erase(id_of(id), fingerprint_of(erased));
+                last.erase({erased, id});
             } else if (action == 2) {
                 const std::string to = "agent" + std::to_string(below(12));
                 if (!store->fork(id_of(id), id_of(to))) continue;

@@ -231,7 +231,7 @@ TEST_F(agent_cache_store_quota_test, what_cannot_be_deleted_is_still_counted_and
 
 struct trouble {
     fault kind;
-    lost what;
+    lost loss;
     unsigned seed;
 };
 
@@ -271,7 +271,7 @@ TEST_F(agent_cache_store_quota_test, a_removal_that_is_cut_off_anywhere_leaves_w
         bool fired = true;
         for (int n = 1; fired; ++n) {
             SCOPED_TRACE(testing::Message()
-                         << "kind " << int(each.kind) << " lost " << int(each.what) << " seed "
+                         << "kind " << int(each.kind) << " lost " << int(each.loss) << " seed "
                          << each.seed << " operation " << n);
             const temp_dir fresh;
             fault_file_system files(fresh.path());
@@ -293,7 +293,7 @@ TEST_F(agent_cache_store_quota_test, a_removal_that_is_cut_off_anywhere_leaves_w
                 ASSERT_NE(state, nullptr);
                 EXPECT_TRUE(holds(layout, state->blocks, state->tokens, 21));
             }
-            files.restart(each.what, each.seed);
+            files.restart(each.loss, each.seed);
             const auto reopened = agent_cache_store::open(options, pool);
             ASSERT_TRUE(reopened) << reopened.error().what;
             const auto& store = **reopened;

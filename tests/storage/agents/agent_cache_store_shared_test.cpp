@@ -55,13 +55,13 @@ int work_at_random(loaded_model& model, unsigned seed, int rounds) {
     for (int i = 0; i < rounds; ++i) {
         const auto number = static_cast<int>(chance() % 8);
         const std::string id = model.name + std::to_string(number);
-        const auto what = chance() % 5;
-        if (what == 0) {
+        const auto action = chance() % 5;
+        if (action == 0) {
             const auto gone = model.store->erase(id_of(id));
             wrong += !gone && gone.error().code != errc::not_found ? 1 : 0;
-        } else if (what == 1) {
+        } else if (action == 1) {
             model.store->make_room(60, nullptr);
-        } else if (what == 2) {
+        } else if (action == 2) {
             const auto state = model.store->find(id_of(id));
             if (state == nullptr) continue;
             const auto pin = model.store->hold(id_of(id));

@@ -306,8 +306,8 @@ TEST_F(agent_cache_store_window_test, restore_of_an_agent_larger_than_a_pool_of_
 /// of what each must hold.
 class random_agents {
   public:
-    random_agents(const kv_layout& of, unsigned seed)
-        : layout(of), pool(of, of.frame_bytes() * 220), random(seed) {
+    random_agents(const kv_layout& rows, unsigned seed)
+        : layout(rows), pool(rows, rows.frame_bytes() * 220), random(seed) {
         reopen();
     }
     std::size_t below(std::size_t count) { return random() % count; }

@@ -285,10 +285,10 @@ TEST_F(agent_index_window_test, passed_sliding_frames_stay_until_they_are_saved)
     ASSERT_NE(agent.state->blocks[0].sliding, nullptr);
     // What the new state needs of others' files stays there.
     EXPECT_EQ(retained, std::vector<block_hash>(agent.names.begin(), agent.names.begin() + 4));
-    using which = agent_index::which_passed;
-    EXPECT_EQ(index.drop_passed(locked, agent, which::saved), nullptr);
+    using passed = agent_index::passed_frames;
+    EXPECT_EQ(index.drop_passed(locked, agent, passed::saved), nullptr);
     saved.insert({agent.names[0], kv_part::sliding});
-    EXPECT_NE(index.drop_passed(locked, agent, which::saved), nullptr);
+    EXPECT_NE(index.drop_passed(locked, agent, passed::saved), nullptr);
     EXPECT_EQ(agent.state->blocks[0].sliding, nullptr);
     EXPECT_NE(agent.state->blocks[1].sliding, nullptr);
     agent.save_failed = true;

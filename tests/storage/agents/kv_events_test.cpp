@@ -21,8 +21,8 @@ using semantic::tests::temp_dir;
 class follower {
   public:
     explicit follower(kv_event_feed& feed)
-        : following_(feed.follow([this](kv_event_feed::message what) {
-              std::visit([this](const auto& event) { take(event); }, *what);
+        : following_(feed.follow([this](kv_event_feed::message message) {
+              std::visit([this](const auto& event) { take(event); }, *message);
           })) {}
     /// The tokens of a block, behind those of the blocks in front of it.
     std::vector<token_id> text_of(const block_hash& name) const {

@@ -85,12 +85,12 @@ inline std::vector<std::uint64_t> histories(const std::vector<token_id>& tokens,
 /// Calls `visit(row, byte count, part)` for each f16 row of a token of a group.
 template <class Visit>
 void visit_wide(const kv_layout& layout, int layer, int token, const wide_rows& rows, Visit visit) {
-    const kv_layer& of = layout.layer(layer);
+    const kv_layer& shape = layout.layer(layer);
     const int row = token % layout.recipe().wide_tail;
-    for (int head = 0; head < of.kv_heads; ++head) {
+    for (int head = 0; head < shape.kv_heads; ++head) {
         const auto part = 100 + 2 * static_cast<unsigned>(head);
-        visit(rows.key(of, head, row), static_cast<std::size_t>(of.k_dim) * 2, part);
-        visit(rows.value(of, head, row), static_cast<std::size_t>(of.v_dim) * 2, part + 1);
+        visit(rows.key(shape, head, row), static_cast<std::size_t>(shape.k_dim) * 2, part);
+        visit(rows.value(shape, head, row), static_cast<std::size_t>(shape.v_dim) * 2, part + 1);
     }
 }
 

@@ -15,8 +15,8 @@ namespace semantic::storage::tests {
 
 class store_test : public testing::Test {
   protected:
-    explicit store_test(kv_layout of = small_layout(), std::size_t frames = 1000)
-        : layout(std::move(of)), pool(layout, layout.frame_bytes() * frames) {}
+    explicit store_test(kv_layout rows = small_layout(), std::size_t frames = 1000)
+        : layout(std::move(rows)), pool(layout, layout.frame_bytes() * frames) {}
 
     std::unique_ptr<agent_cache_store> open(file_system* files = nullptr) {
         return open(options_for(directory.path(), files));

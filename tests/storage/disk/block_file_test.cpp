@@ -29,11 +29,11 @@ void write_text(const std::string& path, const std::string& text) {
 struct written_block {
     written_block(const std::string& file_path, int count, int bits = 4)
         : written_block(file_path, count, small_layout(bits)) {}
-    written_block(const std::string& file_path, int count, const kv_layout& of,
+    written_block(const std::string& file_path, int count, const kv_layout& rows,
                   kv_part file_part = kv_part::full)
         : path(file_path),
           part(file_part),
-          layout(of),
+          layout(rows),
           pool(layout, layout.frame_bytes() * 24),
           tokens(some_tokens(count)),
           state(make_state(pool, "a", tokens)),

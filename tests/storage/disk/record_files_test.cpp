@@ -193,33 +193,33 @@ TEST(record_files, a_damaged_file_or_one_under_anothers_name_is_reported_and_the
 
 TEST(record_files, their_names_are_read_without_their_bytes_and_one_by_its_name) {
     temp_dir dir;
-    kept in(posix_file_system(), dir.path());
+    kept store(posix_file_system(), dir.path());
     const std::string long_name(200, 'n');
-    ASSERT_TRUE(in.records.write({nobody_else, "a", std::string(20'000, 'x')}));
-    ASSERT_TRUE(in.records.write({another, long_name, "y"}));
-    const record_names all = in.records.names();
+    ASSERT_TRUE(store.records.write({nobody_else, "a", std::string(20'000, 'x')}));
+    ASSERT_TRUE(store.records.write({another, long_name, "y"}));
+    const record_names all = store.records.names();
     EXPECT_TRUE(all.damaged.empty());
     ASSERT_EQ(all.whole.size(), 2u);
     for (const record_name& each : all.whole) {
-        const auto record = in.records.read(each.tenant, each.name);
+        const auto record = store.records.read(each.tenant, each.name);
         ASSERT_TRUE(record);
         EXPECT_EQ(record->bytes.size(), each.name == "a" ? 20'000u : 1u);
         EXPECT_GT(each.file_bytes, record->bytes.size() + record->name.size());
     }
-    EXPECT_EQ(in.records.read(another, "a").error().code, errc::not_found);
+    EXPECT_EQ(store.records.read(another, "a").error().code, errc::not_found);
     // What is wrong with the bytes of one is found when it is read.
     const std::string path = dir.path() + "/" + record_path(nobody_else, "a");
     auto file = posix_file_system().append(path);
     ASSERT_TRUE(file);
     ASSERT_TRUE((*file)->write(std::as_bytes(std::span("z", 1))));
     file->reset();
-    EXPECT_EQ(in.records.names().whole.size(), 2u);
-    EXPECT_EQ(in.records.read(nobody_else, "a").error().code, errc::corrupt);
+    EXPECT_EQ(store.records.names().whole.size(), 2u);
+    EXPECT_EQ(store.records.read(nobody_else, "a").error().code, errc::corrupt);
 }
 
 TEST(record_files, a_power_cut_at_any_moment_leaves_the_earlier_record_or_the_new_one) {
     for (int operation = 1; operation < 8; ++operation)
-        for (const lost what : {lost::everything, lost::nothing, lost::at_random}) {
+        for (const lost loss : {lost::everything, lost::nothing, lost::at_random}) {
             temp_dir dir;
             fault_file_system files(dir.path());
             bool is_written = false;
@@ -229,7 +229,7 @@ TEST(record_files, a_power_cut_at_any_moment_leaves_the_earlier_record_or_the_ne
                 files.fail_at(operation, fault::power_cut);
                 is_written = at.records.write({nobody_else, "a", "new"}).has_value();
             }
-            files.restart(what);
+            files.restart(loss);
             kept at(files, dir.path());
             const kept_records found = at.records.read_all();
             EXPECT_TRUE(found.damaged.empty());

@@ -143,10 +143,11 @@ class changing_file final : public readable_file {
   public:
     explicit changing_file(std::vector<std::string> versions) : versions_(std::move(versions)) {}
     result<std::uint64_t> size() override { return versions_.front().size(); }
-    result<void> read_at(std::uint64_t offset, std::span<std::byte> into) override {
+    result<void> read_at(std::uint64_t offset, std::span<std::byte> target) override {
         const std::string& now = versions_[std::min(reads_++, versions_.size() - 1)];
-        if (offset + into.size() > now.size()) return failure{errc::corrupt, "it ends before that"};
-        std::memcpy(into.data(), now.data() + offset, into.size());
+        if (offset + target.size() > now.size())
+            return failure{errc::corrupt, "it ends before that"};
+        std::memcpy(target.data(), now.data() + offset, target.size());
         return {};
     }
 

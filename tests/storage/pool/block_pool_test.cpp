@@ -89,9 +89,9 @@ TEST(block_pool, a_budget_below_one_block_is_refused_with_both_numbers) {
         block_pool pool(layout, budget);
         FAIL() << "the budget is one byte short";
     } catch (const std::invalid_argument& refused) {
-        const std::string what = refused.what();
-        EXPECT_NE(what.find(std::to_string(budget)), std::string::npos) << what;
-        EXPECT_NE(what.find(std::to_string(budget + 1)), std::string::npos) << what;
+        const std::string message = refused.what();
+        EXPECT_NE(message.find(std::to_string(budget)), std::string::npos) << message;
+        EXPECT_NE(message.find(std::to_string(budget + 1)), std::string::npos) << message;
     }
 }
 
