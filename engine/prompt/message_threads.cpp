@@ -87,8 +87,8 @@ storage::result<resolved_prompt> message_threads::resume(const generation_reques
         std::min(begin_of(note_of(*memory, answers_note), *request.continues).value_or(said), said);
     std::vector<std::string> changes;
     auto tail =
-        render_behind_answer(template_, std::string_view(text.bytes()).substr(begin), request.chat,
-                             rendering_of(request.thinking, note_of(*memory, day_note)), &changes);
+        render_after_answer(template_, std::string_view(text.bytes()).substr(begin), request.chat,
+                            rendering_of(request.thinking, note_of(*memory, day_note)), &changes);
     if (!tail) return tail.error();
 
     text.append(*tail);

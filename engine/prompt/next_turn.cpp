@@ -9,9 +9,9 @@ namespace semantic::engine {
 
 namespace {
 
-// Stands for the answer, or the message, in a conversation that is rendered for what comes behind
-// it. The first place where it is found is taken: nothing stands in front but what the template, or
-// the client's own variables for it, write there.
+// Takes the place of the answer, or the message, in a conversation that is rendered for the text
+// after it. Its first occurrence counts: only the template, or the client's own variables for it,
+// write text before that.
 constexpr std::string_view answer_mark = "the-answer-8f41c6d29b";
 
 std::vector<std::string> call_names(const chat_template& family, std::string_view said) {
@@ -45,7 +45,7 @@ message stand_in(const chat_template& family, std::string_view said,
     }
     const std::vector<std::string> names = call_names(family, said);
     const std::string arguments = "{\"" + std::string(answer_mark) + "\": 0}";
-    // Where a message has one call, further results are told as of that one.
+    // Where a message has one call, further results are attributed to that one.
     const bool has_one = !family.shape().parallel_calls;
     for (std::size_t i = 0; i < (has_one ? 1 : results.size()); ++i) {
         // More results than calls: a client may make up for what the model forgot.
@@ -55,7 +55,7 @@ message stand_in(const chat_template& family, std::string_view said,
     return answer;
 }
 
-/// Where the turn ends that the mark stands in.
+/// Where the turn that contains the mark ends.
 std::size_t end_of_turn(const chat_template& family, std::string_view text, std::size_t mark) {
     std::size_t end = text.size();
     for (const std::string& stop : family.stop_tokens()) end = std::min(end, text.find(stop, mark));
@@ -80,15 +80,15 @@ bool take_field(std::string_view& from, std::string& field) {
 
 }  // namespace
 
-storage::result<marked_text> render_behind_answer(const chat_template& family,
-                                                  std::string_view said, const conversation& behind,
-                                                  const render_options& options,
-                                                  std::vector<std::string>* changes) {
-    const std::vector<message>& more = behind.messages;
+storage::result<marked_text> render_after_answer(const chat_template& family, std::string_view said,
+                                                 const conversation& later,
+                                                 const render_options& options,
+                                                 std::vector<std::string>* changes) {
+    const std::vector<message>& more = later.messages;
     const std::vector<std::string> results = result_ids(more);
     conversation chat;
-    chat.end = behind.end;
-    chat.template_values = behind.template_values;
+    chat.end = later.end;
+    chat.template_values = later.template_values;
     chat.messages.push_back({role::user, {text_part{"-"}}});
     chat.messages.push_back(stand_in(family, said, results));
     chat.messages.insert(chat.messages.end(), more.begin(), more.end());
@@ -111,11 +111,11 @@ storage::result<marked_text> render_behind_answer(const chat_template& family,
     return rendered->part(end, text.size());
 }
 
-storage::result<marked_text> render_behind_message(const chat_template& family,
-                                                   const conversation& behind,
-                                                   const render_options& options,
-                                                   std::vector<std::string>* changes) {
-    conversation chat = behind;
+storage::result<marked_text> render_after_message(const chat_template& family,
+                                                  const conversation& more,
+                                                  const render_options& options,
+                                                  std::vector<std::string>* changes) {
+    conversation chat = more;
     chat.messages.insert(chat.messages.begin(),
                          {role::user, {text_part{std::string(answer_mark)}}});
     auto rendered = family.render_marked(chat, options, changes);

@@ -72,8 +72,8 @@ prefix_match match_prefix(const stored_prefix& stored, const prompt_view& asked,
 
     if (common == prompt.size()) {
         // The last token that ends where the prompt ends, if there is one, gives the first logits.
-        auto behind = std::upper_bound(stored.token_ends.begin(), stored.token_ends.end(), common);
-        auto count = static_cast<std::size_t>(behind - stored.token_ends.begin());
+        auto next = std::upper_bound(stored.token_ends.begin(), stored.token_ends.end(), common);
+        auto count = static_cast<std::size_t>(next - stored.token_ends.begin());
         if (count > 0 && stored.token_ends[count - 1] == common)
             return cut_at(match_kind::exact, stored, count - 1, common);
     } else if (common == stored.text.size() &&

@@ -55,7 +55,7 @@ storage::result<marked_text> prompt_text(const tokenizer& words, const chat_temp
             text.write(*request.text);
             return text;
         }
-        auto tail = render_behind_message(chat, request.chat, options, changes);
+        auto tail = render_after_message(chat, request.chat, options, changes);
         if (!tail) return tail;
         text.append(*tail);
         return text;
@@ -68,8 +68,8 @@ storage::result<marked_text> prompt_text(const tokenizer& words, const chat_temp
         text.write(*request.text);
         return text;
     }
-    auto tail = render_behind_answer(chat, std::string_view(text.bytes()).substr(last.begin),
-                                     request.chat, options, changes);
+    auto tail = render_after_answer(chat, std::string_view(text.bytes()).substr(last.begin),
+                                    request.chat, options, changes);
     if (!tail) return tail;
     text.append(*tail);
     return text;

@@ -176,7 +176,7 @@ std::size_t tokens_within(const resolved_prompt& prompt, std::size_t bytes) {
     return static_cast<std::size_t>(last_end - prompt.token_ends.begin());
 }
 
-/// The place just behind the last control token before a byte, where any text is cut alike.
+/// The position after the last control token before a byte, where any text is cut alike.
 int place_before(const resolved_prompt& prompt, std::size_t byte, const tokenizer& words) {
     const std::size_t last = tokens_within(prompt, byte);
     for (std::size_t at = last; at > 0 && last - at < head_tokens_max; --at)
@@ -236,9 +236,9 @@ storage::result<void> check_tokens(const tokenizer& words, int vocabulary,
     auto foreign =
         std::ranges::find_if(prompt.tokens, [&](token_id id) { return id >= vocabulary; });
     if (foreign == prompt.tokens.end()) return {};
-    std::string what = "the prompt contains ";
-    what.append(words.bytes(*foreign)).append(", a token that this model has no meaning for");
-    return storage::failure{storage::errc::bad_value, std::move(what)};
+    std::string message = "the prompt contains ";
+    message.append(words.bytes(*foreign)).append(", a token that this model has no meaning for");
+    return storage::failure{storage::errc::bad_value, std::move(message)};
 }
 
 }  // namespace semantic::engine

@@ -13,7 +13,7 @@ namespace semantic::engine {
 
 namespace {
 
-// How often a prompt is rendered anew with what models wrote in the closest memory.
+// How often a prompt is rendered again with what models wrote in the closest memory.
 constexpr int replays_max = 4;
 
 // Keeps the agent's answers that the prompt still has in front.
@@ -30,7 +30,7 @@ void keep_answers(const storage::agent_state& own, resolved_prompt& prompt) {
     if (read && *read <= common) prompt.notes[open_message_note] = std::to_string(*read);
 }
 
-// Whether the prompt is new text behind all that the agent remembers.
+// Whether the prompt is new text after all that the agent remembers.
 bool appends_to(const generation_request& request, const storage::agent_state* own) {
     return request.append && own && !own->tokens.empty();
 }
@@ -49,8 +49,8 @@ storage::result<void> resolver::render_as_sampled(const generation_request& requ
     auto text = prompt_text_as_sampled(tokenizer_, template_, request, state, options);
     if (!text) return text.error();
     if (!*text || **text == best.text) return {};
-    searched_prompt of = memories_.search_for(**text);
-    prompt_source source = memories_.best(request, of);
+    searched_prompt prompt = memories_.search_for(**text);
+    prompt_source source = memories_.best(request, prompt);
     if (source.match.bytes > best.source.match.bytes) best = {std::move(**text), std::move(source)};
     return {};
 }
@@ -81,8 +81,8 @@ storage::result<std::optional<resolver::rendering>> resolver::next_anonymous_tur
     std::optional<searched_prompt> reworded;
     for (int pass = 0;; ++pass) {
         const std::size_t before = turn.source.match.bytes;
-        searched_prompt& of = reworded ? *reworded : asked;
-        turn.source = memories_.anonymous_conversation(request.tenant, of, busy);
+        searched_prompt& prompt = reworded ? *reworded : asked;
+        turn.source = memories_.anonymous_conversation(request.tenant, prompt, busy);
         const prompt_source& found = turn.source;
         if (is_next_turn(found)) return std::optional(std::move(turn));
         if (!found.state || is_whole(found.match.kind) || found.match.bytes <= before ||
@@ -164,7 +164,7 @@ storage::result<resolved_prompt> resolver::resolve(const generation_request& req
 
 storage::result<resolved_prompt> resolver::resolve_conversation(const generation_request& request,
                                                                 const busy_agents& busy) const {
-    const render_options options = rendering_of(request.thinking, day_.of(request));
+    const render_options options = rendering_of(request.thinking, day_.day_for(request));
     auto found = render(request, options, busy);
     if (!found) return found.error();
     if (const std::int64_t excess = bound_.excess_of(found->text.bytes()); excess > 0)
@@ -191,7 +191,7 @@ storage::agent_id resolver::agent_of(const generation_request& request, const re
     return new_anonymous_id().of(request.tenant);
 }
 
-// What the agent is to remember beside its tokens.
+// What the agent is to remember in addition to its tokens.
 void resolver::take_notes(const generation_request& request, const render_options& options,
                           const storage::agent_state* own, const prompt_source& source,
                           resolved_prompt& prompt) const {
@@ -206,7 +206,7 @@ void resolver::take_notes(const generation_request& request, const render_option
     note_session(request, known.get(), prompt);
 }
 
-// So that whoever erases the session finds what was said under its name to other agents.
+// So that erasing the session also finds what was said under its name to other agents.
 void resolver::note_session(const generation_request& request, const storage::agent_state* known,
                             resolved_prompt& prompt) const {
     std::string note = known != nullptr ? note_of(*known, storage::sessions_note) : std::string();

@@ -72,7 +72,7 @@ bool searched_prompt::is_safe(std::size_t at) {
     return known->second;
 }
 
-// A vocabulary without tokens of bytes has the unknown token there, which stands for no text.
+// A vocabulary without tokens of bytes has the unknown token there, which has no text.
 bool searched_prompt::spells_rest_of_character(std::size_t at) const {
     std::size_t end = at;
     while (end - at < 3 && is_inside_character(text_, end)) ++end;
@@ -102,54 +102,55 @@ std::shared_ptr<const storage::agent_state> source_search::own_or_parents_memory
     return own || !request.parent ? own : store_.find(*request.parent);
 }
 
-std::size_t source_search::common_with(const storage::agent_state& state, searched_prompt& of) {
-    return common_bytes(prefix_of(state), of.view(), of.rules());
+std::size_t source_search::common_with(const storage::agent_state& state, searched_prompt& prompt) {
+    return common_bytes(prefix_of(state), prompt.view(), prompt.rules());
 }
 
 prompt_source source_search::match_own(std::shared_ptr<const storage::agent_state> state,
-                                       searched_prompt& of) const {
+                                       searched_prompt& prompt) const {
     if (!state) return {};
     const auto match = ends_in_reading(*state) ? match_read_prefix : match_prefix;
-    const prefix_match found = match(prefix_of(*state), of.view(), of.rules());
+    const prefix_match found = match(prefix_of(*state), prompt.view(), prompt.rules());
     return {std::move(state), found, true};
 }
 
 prompt_source source_search::match_others(std::shared_ptr<const storage::agent_state> state,
-                                          searched_prompt& of) const {
+                                          searched_prompt& prompt) const {
     const std::size_t canonical = canonical_tokens(*state);
     const std::size_t canonical_bytes = canonical == 0 ? 0 : state->token_ends[canonical - 1];
-    if (common_with(*state, of) <= canonical_bytes) {
+    if (common_with(*state, prompt) <= canonical_bytes) {
         prefix_match found =
-            match_canonical_prefix(prefix_of(*state), canonical, of.view(), of.rules());
+            match_canonical_prefix(prefix_of(*state), canonical, prompt.view(), prompt.rules());
         return {std::move(state), found};
     }
-    const tokenised_text& prompt = *of.tokens();
+    const tokenised_text& tokenised = *prompt.tokens();
     prefix_match found =
-        match_tokens(prefix_of(*state), {of.text(), prompt.tokens, prompt.token_ends});
+        match_tokens(prefix_of(*state), {prompt.text(), tokenised.tokens, tokenised.token_ends});
     return {std::move(state), found};
 }
 
-prompt_source source_search::best(const generation_request& request, searched_prompt& of) const {
-    prompt_source best = match_own(own_or_parents_memory(request), of);
+prompt_source source_search::best(const generation_request& request,
+                                  searched_prompt& prompt) const {
+    prompt_source best = match_own(own_or_parents_memory(request), prompt);
     if (is_whole(best.match.kind)) return best;
     const auto own = best.state;
     for (storage::prefix_neighbour& other :
-         store_.closest(request.tenant, of.text(), neighbours_max)) {
+         store_.closest(request.tenant, prompt.text(), neighbours_max)) {
         if (is_settled(best, other.common_bytes)) break;
-        if (other.state != own) keep_better(best, match_others(std::move(other.state), of));
+        if (other.state != own) keep_better(best, match_others(std::move(other.state), prompt));
     }
-    best.prompt = of.known_tokens();
+    best.prompt = prompt.known_tokens();
     return best;
 }
 
 prompt_source source_search::anonymous_conversation(const storage::tenant_id& tenant,
-                                                    searched_prompt& of,
+                                                    searched_prompt& prompt,
                                                     const busy_agents& busy) const {
     prompt_source best;
-    for (storage::prefix_neighbour& other : store_.closest(tenant, of.text(), neighbours_max)) {
+    for (storage::prefix_neighbour& other : store_.closest(tenant, prompt.text(), neighbours_max)) {
         if (is_settled(best, other.common_bytes)) break;
         if (is_anonymous(other.state->id) && !busy(other.state->id))
-            keep_better(best, match_own(std::move(other.state), of));
+            keep_better(best, match_own(std::move(other.state), prompt));
     }
     return best;
 }

@@ -27,7 +27,7 @@ namespace semantic::engine {
 /// A text's own tokens.
 struct tokenised_text {
     std::vector<token_id> tokens;
-    std::vector<std::uint32_t> token_ends;  // [tokens] byte offset in the text behind each
+    std::vector<std::uint32_t> token_ends;  // [tokens] byte offset in the text after each
 };
 
 /// A memory, and how much of it a prompt continues.
@@ -90,22 +90,22 @@ class source_search {
     searched_prompt search_for(marked_text&&) const = delete;
 
     /// What a prompt has in common with a memory, in bytes; see engine::common_bytes().
-    static std::size_t common_with(const storage::agent_state& state, searched_prompt& of);
+    static std::size_t common_with(const storage::agent_state& state, searched_prompt& prompt);
 
     /// `state`: a memory of the request's own, or null.
     prompt_source match_own(std::shared_ptr<const storage::agent_state> state,
-                            searched_prompt& of) const;
+                            searched_prompt& prompt) const;
     /// Of all memories that the request may share, the one that reaches furthest.
-    prompt_source best(const generation_request& request, searched_prompt& of) const;
-    /// Of the tenant's anonymous conversations that are not busy, the one that `of` continues
+    prompt_source best(const generation_request& request, searched_prompt& prompt) const;
+    /// Of the tenant's anonymous conversations that are not busy, the one that `prompt` continues
     /// furthest. A prompt that continues all of one is that conversation's next turn, and the
     /// memory its own.
-    prompt_source anonymous_conversation(const storage::tenant_id& tenant, searched_prompt& of,
+    prompt_source anonymous_conversation(const storage::tenant_id& tenant, searched_prompt& prompt,
                                          const busy_agents& busy) const;
 
   private:
     prompt_source match_others(std::shared_ptr<const storage::agent_state> state,
-                               searched_prompt& of) const;
+                               searched_prompt& prompt) const;
 
     const tokenizer& tokenizer_;
     const storage::agent_cache_store& store_;

@@ -52,8 +52,8 @@ bool is_rewritten(const tokenizer& words, const storage::agent_state& state, tok
         const token_range context{run.begin - std::min(run.begin, more),
                                   std::min(state.tokens.size(), run.end + more)};
         const std::size_t before = begin_of(state, run.begin) - begin_of(state, context.begin);
-        const std::size_t behind = begin_of(state, context.end) - begin_of(state, run.end);
-        if (before + behind > context_bytes_max) break;
+        const std::size_t after = begin_of(state, context.end) - begin_of(state, run.end);
+        if (before + after > context_bytes_max) break;
         if (is_tokenised_so(words, state, run, context)) return true;
     }
     return false;

@@ -41,7 +41,7 @@ render_options rendering_of(const thinking_params& wanted, std::string day) {
     return options;
 }
 
-// Whether a memory holds this conversation's opening and more, told under `day`.
+// Whether a memory holds this conversation's opening and more, rendered with `day`.
 bool told_day::continues_on(const std::string& day, const generation_request& request) const {
     const render_options then = rendering_of(request.thinking, day);
     auto opening = template_.render(opening_of(request.chat), then);
@@ -52,7 +52,7 @@ bool told_day::continues_on(const std::string& day, const generation_request& re
            closest[0].common_bytes >= storage::common_prefix_bytes(*opening, *whole);
 }
 
-std::string told_day::of(const generation_request& request) const {
+std::string told_day::day_for(const generation_request& request) const {
     if (!template_.prints_day()) return today_();
     if (auto own = memories_.own_memory(request)) {
         std::string told = note_of(*own, day_note);

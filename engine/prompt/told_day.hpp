@@ -13,10 +13,10 @@
 
 namespace semantic::engine {
 
-/// The day where the server stands, as yyyy-mm-dd.
+/// The day in the server's time zone, as yyyy-mm-dd.
 std::string local_day();
 
-/// What the template is told besides the conversation.
+/// What the template gets in addition to the conversation.
 render_options rendering_of(const thinking_params& wanted, std::string day);
 
 class told_day {
@@ -28,7 +28,7 @@ class told_day {
 
     std::string today() const { return today_(); }
     /// The day for this request's prompt; today for a conversation that nobody remembers.
-    std::string of(const generation_request& request) const;
+    std::string day_for(const generation_request& request) const;
 
   private:
     bool continues_on(const std::string& day, const generation_request& request) const;

@@ -236,12 +236,12 @@ std::uint64_t hash_of(const spoken_turn& turn) {
     return hash;
 }
 
-bool read_number(std::string_view& from, std::uint32_t& into, char behind) {
-    const auto [at, error] = std::from_chars(from.data(), from.data() + from.size(), into);
+bool read_number(std::string_view& from, std::uint32_t& number, char delimiter) {
+    const auto [at, error] = std::from_chars(from.data(), from.data() + from.size(), number);
     if (error != std::errc()) return false;
     from.remove_prefix(static_cast<std::size_t>(at - from.data()));
-    if (from.empty()) return behind == ' ';
-    if (from.front() != behind) return false;
+    if (from.empty()) return delimiter == ' ';
+    if (from.front() != delimiter) return false;
     from.remove_prefix(1);
     return true;
 }

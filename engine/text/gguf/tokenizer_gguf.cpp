@@ -86,8 +86,8 @@ const boost::json::value& sentence_piece_pipeline(bool prefixed) {
 /// One reading of one file.
 class tokenizer::impl::gguf_reading {
   public:
-    gguf_reading(const gguf_view& metadata, std::string_view pre, impl& into)
-        : metadata_(metadata), pre_(pre), into_(into) {}
+    gguf_reading(const gguf_view& metadata, std::string_view pre, impl& made)
+        : metadata_(metadata), pre_(pre), made_(made) {}
     result<void> whole();
 
   private:
@@ -114,7 +114,7 @@ class tokenizer::impl::gguf_reading {
 
     const gguf_view& metadata_;
     std::string_view pre_;  // from outside; empty: the file's
-    impl& into_;
+    impl& made_;
     const gguf_pipeline* pipeline_ = nullptr;  // byte-level only
     bool is_gemma4_ = false;
     std::size_t spelling_bytes_max_ = spelling_bytes_max;
@@ -135,8 +135,8 @@ result<void> tokenizer::impl::gguf_reading::byte_level() {
     const boost::json::value pipeline = {{"normalizer", pipeline_->normalizer()},
                                          {"pre_tokenizer", pipeline_->pre_tokenizer()},
                                          {"decoder", {{"type", "ByteLevel"}}}};
-    if (auto read = into_.read_pipeline(pipeline); !read) return read;
-    into_.ignore_merges = pipeline_->ignore_merges;
+    if (auto read = made_.read_pipeline(pipeline); !read) return read;
+    made_.ignore_merges = pipeline_->ignore_merges;
     if (auto read = read_types(); !read) return read;
     if (auto read = read_tokens(); !read) return read;
     if (auto read = read_merges(); !read) return read;
@@ -149,18 +149,18 @@ result<void> tokenizer::impl::gguf_reading::sentence_piece(bool has_merges) {
                        eos_id = has_merges ? 1 : 2;
     const auto prefixed = gguf_fields::flag(metadata_, "tokenizer.ggml.add_space_prefix");
     if (!prefixed) return prefixed.error();
-    if (auto read = into_.read_pipeline(sentence_piece_pipeline(prefixed->value_or(!has_merges)));
+    if (auto read = made_.read_pipeline(sentence_piece_pipeline(prefixed->value_or(!has_merges)));
         !read)
         return read;
-    into_.byte_fallback = true;
-    into_.fuse_unknown = true;
+    made_.byte_fallback = true;
+    made_.fuse_unknown = true;
     is_gemma4_ = has_merges;
     spelling_bytes_max_ = piece_bytes_max;
     if (auto read = read_types(); !read) return read;
     if (auto read = read_tokens(); !read) return read;
     const auto unknown_token = id_at("tokenizer.ggml.unknown_token_id", unknown_id);
     if (!unknown_token) return unknown_token.error();
-    into_.unknown = static_cast<token_id>(*unknown_token);
+    made_.unknown = static_cast<token_id>(*unknown_token);
     if (has_merges) {
         if (auto read = read_merges(); !read) return read;
     } else {
@@ -199,9 +199,9 @@ result<void> tokenizer::impl::gguf_reading::read_tokens() {
     // Read before, by read_types().
     const std::vector<std::string_view>& tokens =
         gguf_fields::strings(metadata_, tokens_key).value()->strings;
-    into_.model_ids.reserve(tokens.size());
-    into_.spellings.reserve(tokens.size());
-    into_.special.reserve(tokens.size());
+    made_.model_ids.reserve(tokens.size());
+    made_.spellings.reserve(tokens.size());
+    made_.special.reserve(tokens.size());
     for (std::size_t i = 0; i < tokens.size(); ++i) {
         const std::string_view spelling = tokens[i];
         if (spelling.size() > spelling_bytes_max_)
@@ -215,7 +215,7 @@ result<void> tokenizer::impl::gguf_reading::read_tokens() {
             continue;
         if (auto taken = take_token(i, std::string(spelling)); !taken) return taken;
     }
-    if (into_.spellings.empty()) return corrupt(tokens_key, " has no token that is used");
+    if (made_.spellings.empty()) return corrupt(tokens_key, " has no token that is used");
     return {};
 }
 
@@ -229,13 +229,13 @@ result<void> tokenizer::impl::gguf_reading::take_token(std::size_t index, std::s
         for (std::size_t i = 0; i < spelling.size(); ++i) blanks += "▁";
         spelling = std::move(blanks);
     }
-    if (const auto [first, is_new] = into_.model_ids.emplace(spelling, id); !is_new)
+    if (const auto [first, is_new] = made_.model_ids.emplace(spelling, id); !is_new)
         return corrupt(tokens_key, at(index) + " is the same as " +
                                        at(static_cast<std::size_t>(first->second)));
     const bool is_added = type == token_type::control || type == token_type::user_defined ||
                           (type == token_type::unknown && pipeline_ == nullptr);
     if (!is_added) {
-        into_.keep(id, std::move(spelling));
+        made_.keep(id, std::move(spelling));
         return {};
     }
     added_bytes_ += spelling.size();
@@ -247,7 +247,7 @@ result<void> tokenizer::impl::gguf_reading::take_token(std::size_t index, std::s
     token.special =
         type == token_type::user_defined ? is_shown_control(spelling) : !is_plain(spelling);
     token.content = std::move(spelling);
-    into_.take_added(token);
+    made_.take_added(token);
     return {};
 }
 
@@ -280,12 +280,12 @@ result<void> tokenizer::impl::gguf_reading::read_merges() {
         const std::size_t space = line.find(' ');
         if (space == std::string_view::npos || line.find(' ', space + 1) != std::string_view::npos)
             return corrupt(merges_key, at(i) + " is not a pair of tokens");
-        const auto rule = into_.rule_of(line.substr(0, space), line.substr(space + 1), joined);
+        const auto rule = made_.rule_of(line.substr(0, space), line.substr(space + 1), joined);
         if (!rule)
             return corrupt(merges_key, at(i) + " names a token that is not in the vocabulary");
         rules.push_back(*rule);
     }
-    into_.merges = bpe_merges(rules);
+    made_.merges = bpe_merges(rules);
     return {};
 }
 
@@ -312,17 +312,17 @@ result<void> tokenizer::impl::gguf_reading::read_scores() {
 
 void tokenizer::impl::gguf_reading::offer_splits(token_id id) {
     const auto index = static_cast<std::size_t>(id);
-    const std::string_view piece = into_.spellings[index];
+    const std::string_view piece = made_.spellings[index];
     const std::size_t first = splits_.size();
     const auto all = static_cast<std::uint32_t>(characters(piece));
     std::uint32_t left = 0;
     for (std::size_t cut = 1; cut < piece.size(); ++cut) {
         if (utf8::is_continuation(piece[cut])) continue;
         ++left;
-        const auto head = into_.model_ids.find(piece.substr(0, cut));
-        if (head == into_.model_ids.end()) continue;
-        const auto tail = into_.model_ids.find(piece.substr(cut));
-        if (tail == into_.model_ids.end()) continue;
+        const auto head = made_.model_ids.find(piece.substr(0, cut));
+        if (head == made_.model_ids.end()) continue;
+        const auto tail = made_.model_ids.find(piece.substr(cut));
+        if (tail == made_.model_ids.end()) continue;
         splits_.push_back({scores_[index], left, all - left, {head->second, tail->second, id}});
     }
     std::sort(splits_.begin() + static_cast<std::ptrdiff_t>(first), splits_.end(),
@@ -336,10 +336,10 @@ result<void> tokenizer::impl::gguf_reading::merge_by_scores() {
     // SentencePiece merges the neighbours whose piece scores best. As rules: every way to make a
     // piece of two, by score, longer left halves first, which is the order that published
     // tokenizer.json files have.
-    for (std::size_t i = 0; i < into_.spellings.size(); ++i) {
+    for (std::size_t i = 0; i < made_.spellings.size(); ++i) {
         const bool is_made =
             types_[i] == token_type::normal || types_[i] == token_type::user_defined;
-        if (is_made && !into_.spellings[i].empty()) offer_splits(static_cast<token_id>(i));
+        if (is_made && !made_.spellings[i].empty()) offer_splits(static_cast<token_id>(i));
     }
     std::stable_sort(splits_.begin(), splits_.end(), [](const split& a, const split& b) {
         return std::tuple(a.score, a.left, a.right) > std::tuple(b.score, b.left, b.right);
@@ -347,7 +347,7 @@ result<void> tokenizer::impl::gguf_reading::merge_by_scores() {
     std::vector<bpe_merges::rule> rules;
     rules.reserve(splits_.size());
     for (const split& each : splits_) rules.push_back(each.rule);
-    into_.merges = bpe_merges(rules);
+    made_.merges = bpe_merges(rules);
     return {};
 }
 
@@ -357,7 +357,7 @@ result<std::int64_t> tokenizer::impl::gguf_reading::id_at(std::string_view key,
     if (!said) return said.error();
     if (!said->has_value() && otherwise < 0) return otherwise;
     const std::uint64_t id = said->value_or(static_cast<std::uint64_t>(otherwise));
-    if (id >= into_.spellings.size() || into_.spellings[id].empty())
+    if (id >= made_.spellings.size() || made_.spellings[id].empty())
         return corrupt(key, (said->has_value() ? " " : " is missing, and ") + std::to_string(id) +
                                 " is no token of the file");
     return static_cast<std::int64_t>(id);
@@ -369,11 +369,11 @@ result<void> tokenizer::impl::gguf_reading::read_ends(bool adds_bos, std::int64_
         std::string_view flag_key, id_key;
         bool adds;
         std::int64_t id;
-        std::vector<token_id>& into;
+        std::vector<token_id>& list;
     } ends[] = {
         {"tokenizer.ggml.add_bos_token", "tokenizer.ggml.bos_token_id", adds_bos, bos,
-         into_.prefix},
-        {"tokenizer.ggml.add_eos_token", "tokenizer.ggml.eos_token_id", false, eos, into_.suffix},
+         made_.prefix},
+        {"tokenizer.ggml.add_eos_token", "tokenizer.ggml.eos_token_id", false, eos, made_.suffix},
     };
     for (const auto& end : ends) {
         const auto said = gguf_fields::flag(metadata_, end.flag_key);
@@ -384,7 +384,7 @@ result<void> tokenizer::impl::gguf_reading::read_ends(bool adds_bos, std::int64_
         if (*id < 0)
             return corrupt(end.id_key, " is missing, and " + std::string(end.flag_key) +
                                            " puts it around every text");
-        end.into.push_back(static_cast<token_id>(*id));
+        end.list.push_back(static_cast<token_id>(*id));
     }
     return {};
 }

@@ -11,112 +11,112 @@
 
 namespace semantic::engine::jinja {
 
-value interpreter::of_part(const expression& e, std::size_t part, const scope_ptr& in) {
-    return of(*e.parts[part], in);
+value interpreter::evaluate_part(const expression& e, std::size_t part, const scope_ptr& context) {
+    return evaluate(*e.parts[part], context);
 }
 
-value interpreter::of(const expression& e, const scope_ptr& in) {
+value interpreter::evaluate(const expression& e, const scope_ptr& context) {
     const level deeper(*this);
     at_ = e.at;
     switch (e.kind) {
         case expression_kind::constant:
             return e.constant;
         case expression_kind::name:
-            return name(e, in);
+            return name(e, context);
         case expression_kind::list:
         case expression_kind::tuple:
-            return items(e, in);
+            return items(e, context);
         case expression_kind::dict:
-            return dict(e, in);
+            return dict(e, context);
         case expression_kind::negative:
-            return negative(of_part(e, 0, in));
+            return negative(evaluate_part(e, 0, context));
         case expression_kind::positive:
-            return positive(of_part(e, 0, in));
+            return positive(evaluate_part(e, 0, context));
         case expression_kind::not_true:
-            return !is_true(of_part(e, 0, in));
+            return !is_true(evaluate_part(e, 0, context));
         case expression_kind::binary: {
-            const value left = of_part(e, 0, in);
-            const value right = of_part(e, 1, in);
+            const value left = evaluate_part(e, 0, context);
+            const value right = evaluate_part(e, 1, context);
             at_ = e.at;
             return apply(e.operations[0], left, right, left_);
         }
         case expression_kind::concat:
-            return concat(e, in);
+            return concat(e, context);
         case expression_kind::all: {
-            value left = of_part(e, 0, in);
-            return is_true(left) ? of_part(e, 1, in) : left;
+            value left = evaluate_part(e, 0, context);
+            return is_true(left) ? evaluate_part(e, 1, context) : left;
         }
         case expression_kind::any: {
-            value left = of_part(e, 0, in);
-            return is_true(left) ? left : of_part(e, 1, in);
+            value left = evaluate_part(e, 0, context);
+            return is_true(left) ? left : evaluate_part(e, 1, context);
         }
         case expression_kind::compare:
-            return compare(e, in);
+            return compare(e, context);
         case expression_kind::condition:
-            return conditional(e, in);
+            return conditional(e, context);
         case expression_kind::attribute: {
-            const value object = of_part(e, 0, in);
+            const value object = evaluate_part(e, 0, context);
             at_ = e.at;
             return attribute_of(object, e.name, left_);
         }
         case expression_kind::item: {
-            const value object = of_part(e, 0, in);
-            const value key = of_part(e, 1, in);
+            const value object = evaluate_part(e, 0, context);
+            const value key = evaluate_part(e, 1, context);
             at_ = e.at;
             return item_of(object, key, left_);
         }
         case expression_kind::slice:
-            return slice(e, in);
+            return slice(e, context);
         case expression_kind::call:
-            return call(e, in);
+            return call(e, context);
         case expression_kind::filter:
-            return filtered(e, in);
+            return filtered(e, context);
         case expression_kind::test:
-            return tested(e, in);
+            return tested(e, context);
     }
     return {};
 }
 
-value interpreter::name(const expression& e, const scope_ptr& in) const {
-    for (const scope* at = in.get(); at != nullptr; at = at->around.get()) {
+value interpreter::name(const expression& e, const scope_ptr& context) const {
+    for (const scope* at = context.get(); at != nullptr; at = at->outer.get()) {
         if (const value* found = at->find(e.id)) return *found;
     }
     if (globals_[e.id] != nullptr) return *globals_[e.id];
     return value::undefined("'" + tree_.names[e.id] + "' is undefined");
 }
 
-value interpreter::items(const expression& e, const scope_ptr& in) {
+value interpreter::items(const expression& e, const scope_ptr& context) {
     std::vector<value> out;
     out.reserve(e.parts.size());
-    for (const expression_ptr& part : e.parts) out.push_back(of(*part, in));
+    for (const expression_ptr& part : e.parts) out.push_back(evaluate(*part, context));
     return make_list(std::move(out),
                      e.kind == expression_kind::list ? list_form::list : list_form::tuple);
 }
 
-value interpreter::dict(const expression& e, const scope_ptr& in) {
+value interpreter::dict(const expression& e, const scope_ptr& context) {
     std::vector<std::pair<value, value>> pairs;
     for (std::size_t i = 0; i < e.parts.size(); i += 2) {
-        value key = of_part(e, i, in);
-        pairs.emplace_back(std::move(key), of_part(e, i + 1, in));
+        value key = evaluate_part(e, i, context);
+        pairs.emplace_back(std::move(key), evaluate_part(e, i + 1, context));
     }
     return make_dict(std::move(pairs), left_);
 }
 
-value interpreter::concat(const expression& e, const scope_ptr& in) {
+value interpreter::concat(const expression& e, const scope_ptr& context) {
     marked_text out;
     for (const expression_ptr& part : e.parts) {
-        const marked_text text = to_text(of(*part, in), left_);
+        const marked_text text = to_text(evaluate(*part, context), left_);
         left_.spend_growth(out.size(), text.size());
         out.append(text);
     }
     return out;
 }
 
-value interpreter::compare(const expression& e, const scope_ptr& in) {
-    value left = of_part(e, 0, in);
+value interpreter::compare(const expression& e, const scope_ptr& context) {
+    value left = evaluate_part(e, 0, context);
     value result;
     for (std::size_t i = 0; i < e.operations.size(); ++i) {
-        value right = of_part(e, i + 1, in);
+        value right = evaluate_part(e, i + 1, context);
         at_ = e.at;
         result = apply(e.operations[i], left, right, left_);
         if (!is_true(result)) return result;
@@ -125,17 +125,17 @@ value interpreter::compare(const expression& e, const scope_ptr& in) {
     return result;
 }
 
-value interpreter::conditional(const expression& e, const scope_ptr& in) {
-    if (is_true(of_part(e, 0, in))) return of_part(e, 1, in);
-    if (e.parts[2] != nullptr) return of_part(e, 2, in);
+value interpreter::conditional(const expression& e, const scope_ptr& context) {
+    if (is_true(evaluate_part(e, 0, context))) return evaluate_part(e, 1, context);
+    if (e.parts[2] != nullptr) return evaluate_part(e, 2, context);
     return value::undefined(
         "the inline if-expression evaluated to false and no else section was defined.");
 }
 
-value interpreter::slice(const expression& e, const scope_ptr& in) {
-    const value object = of_part(e, 0, in);
+value interpreter::slice(const expression& e, const scope_ptr& context) {
+    const value object = evaluate_part(e, 0, context);
     const auto bound = [&](std::size_t part) {
-        return e.parts[part] == nullptr ? value() : of_part(e, part, in);
+        return e.parts[part] == nullptr ? value() : evaluate_part(e, part, context);
     };
     const value start = bound(1);
     const value stop = bound(2);
@@ -144,19 +144,20 @@ value interpreter::slice(const expression& e, const scope_ptr& in) {
     return slice_of(object, start, stop, step, left_);
 }
 
-arguments interpreter::given(const call_arguments& args, const scope_ptr& in) {
+arguments interpreter::given(const call_arguments& args, const scope_ptr& context) {
     arguments out;
     out.positional.reserve(args.positional.size());
-    for (const expression_ptr& one : args.positional) out.positional.push_back(of(*one, in));
+    for (const expression_ptr& one : args.positional)
+        out.positional.push_back(evaluate(*one, context));
     for (const auto& [name, one] : args.named)
-        out.named.emplace_back(marked_text(name, false), of(*one, in));
+        out.named.emplace_back(marked_text(name, false), evaluate(*one, context));
     if (args.star != nullptr) {
-        const list_ptr more = items_of(of(*args.star, in), left_);
+        const list_ptr more = items_of(evaluate(*args.star, context), left_);
         left_.spend_items(more->items.size());
         out.positional.insert(out.positional.end(), more->items.begin(), more->items.end());
     }
     if (args.double_star != nullptr) {
-        const value more = of(*args.double_star, in);
+        const value more = evaluate(*args.double_star, context);
         const dict_object* dict = more.as_dict();
         if (dict == nullptr) fail("argument after ** must be a mapping, not " + type_name(more));
         left_.spend_items(dict->items.size());
@@ -186,7 +187,7 @@ bool changes_list(const value& object, const expression& callee) {
 
 /// list.append(item), list.pop(index)
 value interpreter::change_list(const value& object, std::string_view method, const arguments& all) {
-    // Lists belong to one run; whoever else holds this one sees the change, as in Python.
+    // Lists belong to one run; other references to this one see the change, as in Python.
     auto& items = const_cast<std::vector<value>&>(object.as_list()->items);
     if (method == "append") {
         const bound_arguments given("append", all, {"object"});
@@ -211,30 +212,30 @@ value interpreter::change_list(const value& object, std::string_view method, con
     return taken;
 }
 
-value interpreter::call(const expression& e, const scope_ptr& in, const value* caller) {
+value interpreter::call(const expression& e, const scope_ptr& context, const value* caller) {
     const expression& callee = *e.parts[0];
     // Methods are called where they are found, without becoming values.
     value object;
     const named_method* method = nullptr;
     if (callee.kind == expression_kind::attribute) {
-        object = of_part(callee, 0, in);
+        object = evaluate_part(callee, 0, context);
         at_ = callee.at;
         require_defined(object);
         method = find_method(object, callee.name);
     }
     if (bounds_.lists_change && changes_list(object, callee)) {
-        const arguments all = given(e.given, in);
+        const arguments all = given(e.given, context);
         at_ = e.at;
         return change_list(object, callee.name, all);
     }
     const bool is_method = method != nullptr && method->call != nullptr;
     value function;
     if (callee.kind != expression_kind::attribute) {
-        function = of(callee, in);
+        function = evaluate(callee, context);
     } else if (!is_method) {
         function = attribute_of(object, callee.name, left_);
     }
-    arguments all = given(e.given, in);
+    arguments all = given(e.given, context);
     if (caller != nullptr) all.named.emplace_back(marked_text("caller", false), *caller);
     at_ = e.at;
     if (is_method) return method->call(object, all, left_);
@@ -244,27 +245,27 @@ value interpreter::call(const expression& e, const scope_ptr& in, const value* c
     return found->call(left_, all);
 }
 
-value interpreter::filtered(const expression& e, const scope_ptr& in) {
+value interpreter::filtered(const expression& e, const scope_ptr& context) {
     value input;
     if (e.parts[0] == nullptr) {
         input = *filter_input_;
     } else {
-        input = of_part(e, 0, in);
+        input = evaluate_part(e, 0, context);
     }
     at_ = e.at;
     const filter_function apply_to = filter_of(e.name);
-    const arguments all = given(e.given, in);
+    const arguments all = given(e.given, context);
     at_ = e.at;
     return apply_to(input, all, left_);
 }
 
-value interpreter::tested(const expression& e, const scope_ptr& in) {
-    const value what = of_part(e, 0, in);
+value interpreter::tested(const expression& e, const scope_ptr& context) {
+    const value item = evaluate_part(e, 0, context);
     at_ = e.at;
     const test_function holds_for = test_of(e.name);
-    const arguments all = given(e.given, in);
+    const arguments all = given(e.given, context);
     at_ = e.at;
-    return holds_for(what, all, left_);
+    return holds_for(item, all, left_);
 }
 
 }  // namespace semantic::engine::jinja

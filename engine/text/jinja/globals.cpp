@@ -63,16 +63,16 @@ std::vector<std::pair<value, value>> pairs_of(const arguments& given, budget& le
 value new_dict(budget& left, arguments& given) { return make_dict(pairs_of(given, left), left); }
 
 value raise_exception(budget& left, arguments& given) {
-    const bound_arguments what("raise_exception", given, {"message"});
-    fail(to_text(what.required(0), left).bytes(), error_kind::raised);
+    const bound_arguments bound("raise_exception", given, {"message"});
+    fail(to_text(bound.required(0), left).bytes(), error_kind::raised);
 }
 
 /// The day, at midnight, as C's strftime prints it.
 value strftime_now(const std::string& day, budget& left, arguments& given) {
-    const bound_arguments what("strftime_now", given, {"format"});
+    const bound_arguments bound("strftime_now", given, {"format"});
     static const marked_text none;
-    what.required(0);
-    const marked_text& wanted = what.text(0, none);
+    bound.required(0);
+    const marked_text& wanted = bound.text(0, none);
     const std::string& format = wanted.bytes();
     if (format.size() > 256) fail("strftime_now: the format is too long");
     left.spend(1 + format.size());
@@ -82,7 +82,7 @@ value strftime_now(const std::string& day, budget& left, arguments& given) {
     time.tm_mday = std::stoi(day.substr(8, 2));
     time.tm_isdst = 0;
     ::timegm(&time);  // fills in the day of the week and of the year
-    // An empty result and one that does not fit look alike; the blank tells them apart.
+    // An empty result and one that does not fit look alike; the blank distinguishes them.
     const std::string with_blank = format + " ";
     std::array<char, 4096> buffer{};
     const std::size_t size = std::strftime(buffer.data(), buffer.size(), with_blank.c_str(), &time);

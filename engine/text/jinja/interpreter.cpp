@@ -42,7 +42,7 @@ interpreter::interpreter(const template_tree& tree, const dict_object& variables
 interpreter::~interpreter() {
     // Namespaces and macros can hold each other; each is emptied while the others still live, so
     // that no chain of them is taken apart recursively.
-    for (const auto& one : closures_) one->in.reset();
+    for (const auto& one : closures_) one->context.reset();
     for (const auto& one : namespaces_) one->items.clear();
 }
 
@@ -53,15 +53,15 @@ marked_text interpreter::run() {
     return out;
 }
 
-interpreter::flow interpreter::run(const block& statements, const scope_ptr& in) {
+interpreter::flow interpreter::run(const block& statements, const scope_ptr& context) {
     for (const statement& one : statements) {
-        const flow then = run(one, in);
+        const flow then = run(one, context);
         if (then != flow::on) return then;
     }
     return flow::on;
 }
 
-interpreter::flow interpreter::run(const statement& one, const scope_ptr& in) {
+interpreter::flow interpreter::run(const statement& one, const scope_ptr& context) {
     const level deeper(*this);
     at_ = one.at;
     switch (one.kind) {
@@ -69,30 +69,30 @@ interpreter::flow interpreter::run(const statement& one, const scope_ptr& in) {
             write(*one.text.as_text());
             return flow::on;
         case statement_kind::output:
-            write(to_text(of(*one.parts[0], in), left_));
+            write(to_text(evaluate(*one.parts[0], context), left_));
             return flow::on;
         case statement_kind::condition:
-            return condition(one, in);
+            return condition(one, context);
         case statement_kind::loop:
-            return loop(one, in);
+            return loop(one, context);
         case statement_kind::set:
-            set(one, in);
+            set(one, context);
             return flow::on;
         case statement_kind::set_block:
-            set_block(one, in);
+            set_block(one, context);
             return flow::on;
         case statement_kind::macro:
-            in->set(one.targets[0].id, macro(*one.called, in));
+            context->set(one.targets[0].id, macro(*one.called, context));
             return flow::on;
         case statement_kind::call_block:
-            call_block(one, in);
+            call_block(one, context);
             return flow::on;
         case statement_kind::filter_block:
-            filter_block(one, in);
+            filter_block(one, context);
             return flow::on;
         case statement_kind::with:
         case statement_kind::scope:
-            return scoped(one, in);
+            return scoped(one, context);
         case statement_kind::break_loop:
             return flow::break_loop;
         case statement_kind::continue_loop:
@@ -109,39 +109,40 @@ void interpreter::write(const marked_text& text) {
     out_->append(text);
 }
 
-scope_ptr interpreter::inside(const scope_ptr& around) {
+scope_ptr interpreter::inside(const scope_ptr& outer) {
     auto made = std::make_shared<scope>();
-    made->around = around;
+    made->outer = outer;
     return made;
 }
 
 /// What `body` writes, as a text of its own.
-marked_text interpreter::captured(const block& body, const scope_ptr& in) {
+marked_text interpreter::captured(const block& body, const scope_ptr& context) {
     marked_text text;
     marked_text* const before = std::exchange(out_, &text);
-    run(body, in);
+    run(body, context);
     out_ = before;
     return text;
 }
 
-interpreter::flow interpreter::condition(const statement& one, const scope_ptr& in) {
+interpreter::flow interpreter::condition(const statement& one, const scope_ptr& context) {
     for (const statement::branch& branch : one.branches) {
-        if (branch.test == nullptr || is_true(of(*branch.test, in))) return run(branch.body, in);
+        if (branch.test == nullptr || is_true(evaluate(*branch.test, context)))
+            return run(branch.body, context);
     }
     return flow::on;
 }
 
-interpreter::flow interpreter::scoped(const statement& one, const scope_ptr& in) {
-    const scope_ptr own = inside(in);
+interpreter::flow interpreter::scoped(const statement& one, const scope_ptr& context) {
+    const scope_ptr own = inside(context);
     for (std::size_t i = 0; i < one.targets.size(); ++i) {
-        assign(one.targets[i], of(*one.parts[i], in), own);
+        assign(one.targets[i], evaluate(*one.parts[i], context), own);
     }
     return run(one.body, own);
 }
 
 /// The items that the filter of a for lets through.
-list_ptr interpreter::loop_items(const statement& one, const scope_ptr& in) {
-    const list_ptr all = items_of(of(*one.parts[0], in), left_);
+list_ptr interpreter::loop_items(const statement& one, const scope_ptr& context) {
+    const list_ptr all = items_of(evaluate(*one.parts[0], context), left_);
     if (one.parts[1] == nullptr && bounds_.lists_change) {
         // The loop knows its neighbours, whatever its body does to the list.
         left_.spend_items(all->items.size());
@@ -151,34 +152,34 @@ list_ptr interpreter::loop_items(const statement& one, const scope_ptr& in) {
     auto chosen = std::make_shared<list_object>();
     chosen->depth = all->depth;
     for (const value& item : all->items) {
-        const scope_ptr own = inside(in);
+        const scope_ptr own = inside(context);
         assign(one.targets[0], item, own);
-        if (is_true(of(*one.parts[1], own))) chosen->items.push_back(item);
+        if (is_true(evaluate(*one.parts[1], own))) chosen->items.push_back(item);
     }
     return chosen;
 }
 
-interpreter::flow interpreter::loop(const statement& one, const scope_ptr& in) {
-    const list_ptr items = loop_items(one, in);
-    if (!items->items.empty()) return loop_over(one, items, in);
-    return one.otherwise.empty() ? flow::on : run(one.otherwise, inside(in));
+interpreter::flow interpreter::loop(const statement& one, const scope_ptr& context) {
+    const list_ptr items = loop_items(one, context);
+    if (!items->items.empty()) return loop_over(one, items, context);
+    return one.otherwise.empty() ? flow::on : run(one.otherwise, inside(context));
 }
 
 interpreter::flow interpreter::loop_over(const statement& one, const list_ptr& items,
-                                         const scope_ptr& in) {
+                                         const scope_ptr& context) {
     auto state = std::make_shared<loop_object>();
     state->items = items;
     // What `changed` remembers may hold the loop itself.
     const struct forgetting {
-        loop_object& of;
-        ~forgetting() { of.last_changed.clear(); }
+        loop_object& called;
+        ~forgetting() { called.last_changed.clear(); }
     } guard{*state};
-    scope_ptr own = inside(in);
+    scope_ptr own = inside(context);
     for (std::size_t i = 0; i < items->items.size(); ++i) {
         left_.spend();
         state->index0 = i;
         // A macro may have kept the scope of the last round.
-        if (own.use_count() > 1) own = inside(in);
+        if (own.use_count() > 1) own = inside(context);
         own->own.clear();
         if (loop_name_) own->set(*loop_name_, value(state));
         assign(one.targets[0], items->items[i], own);
@@ -187,57 +188,58 @@ interpreter::flow interpreter::loop_over(const statement& one, const list_ptr& i
     return flow::on;
 }
 
-void interpreter::assign(const target& to, const value& what, const scope_ptr& in) {
+void interpreter::assign(const target& to, const value& assigned, const scope_ptr& context) {
     left_.spend();
-    if (to.is == target::form::name) return in->set(to.id, what);
+    if (to.is == target::form::name) return context->set(to.id, assigned);
     if (to.is == target::form::attribute) {
         const value* found = nullptr;
-        for (const scope* at = in.get(); at != nullptr && found == nullptr; at = at->around.get()) {
+        for (const scope* at = context.get(); at != nullptr && found == nullptr;
+             at = at->outer.get()) {
             found = at->find(to.id);
         }
         if (found == nullptr) found = globals_[to.id];
         namespace_object* ns = found == nullptr ? nullptr : found->as_namespace();
         if (ns == nullptr) fail("cannot assign attribute on non-namespace object");
         left_.spend(ns->items.size() / 8);
-        return ns->set(marked_text(to.attribute, false), what);
+        return ns->set(marked_text(to.attribute, false), assigned);
     }
-    const list_ptr items = items_of(what, left_);
+    const list_ptr items = items_of(assigned, left_);
     if (items->items.size() != to.items.size()) {
         fail((items->items.size() < to.items.size() ? "not enough values to unpack (expected "
                                                     : "too many values to unpack (expected ") +
              std::to_string(to.items.size()) + ")");
     }
-    for (std::size_t i = 0; i < to.items.size(); ++i) assign(to.items[i], items->items[i], in);
+    for (std::size_t i = 0; i < to.items.size(); ++i) assign(to.items[i], items->items[i], context);
 }
 
-void interpreter::set(const statement& one, const scope_ptr& in) {
-    assign(one.targets[0], of(*one.parts[0], in), in);
+void interpreter::set(const statement& one, const scope_ptr& context) {
+    assign(one.targets[0], evaluate(*one.parts[0], context), context);
 }
 
-void interpreter::set_block(const statement& one, const scope_ptr& in) {
-    const marked_text text = captured(one.body, inside(in));
-    value what = text;
+void interpreter::set_block(const statement& one, const scope_ptr& context) {
+    const marked_text text = captured(one.body, inside(context));
+    value assigned = text;
     if (one.parts[0] != nullptr) {
         const auto* before = std::exchange(filter_input_, &text);
-        what = of(*one.parts[0], in);
+        assigned = evaluate(*one.parts[0], context);
         filter_input_ = before;
     }
-    assign(one.targets[0], what, in);
+    assign(one.targets[0], assigned, context);
 }
 
-void interpreter::filter_block(const statement& one, const scope_ptr& in) {
-    const scope_ptr own = inside(in);
+void interpreter::filter_block(const statement& one, const scope_ptr& context) {
+    const scope_ptr own = inside(context);
     const marked_text text = captured(one.body, own);
     const auto* before = std::exchange(filter_input_, &text);
-    const value what = of(*one.parts[0], own);
+    const value filter = evaluate(*one.parts[0], own);
     filter_input_ = before;
-    write(to_text(what, left_));
+    write(to_text(filter, left_));
 }
 
-void interpreter::call_block(const statement& one, const scope_ptr& in) {
-    const value caller = macro(*one.called, in);
+void interpreter::call_block(const statement& one, const scope_ptr& context) {
+    const value caller = macro(*one.called, context);
     at_ = one.parts[0]->at;
-    write(to_text(call(*one.parts[0], in, &caller), left_));
+    write(to_text(call(*one.parts[0], context, &caller), left_));
 }
 
 }  // namespace semantic::engine::jinja

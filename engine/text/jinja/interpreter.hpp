@@ -16,7 +16,7 @@ namespace semantic::engine::jinja {
 /// The names that a stretch of a template has given values to, and those around it.
 struct scope {
     std::vector<std::pair<name_id, value>> own{};
-    std::shared_ptr<scope> around{};
+    std::shared_ptr<scope> outer{};
     const value* find(name_id name) const;
     void set(name_id name, value to);
 };
@@ -30,7 +30,7 @@ constexpr unsigned run_depth_max = 800;
 /// namespaces and macros too.
 class interpreter {
   public:
-    /// `day`: yyyy-mm-dd, what strftime_now tells. All of it must outlive the run.
+    /// `day`: yyyy-mm-dd, for strftime_now. All arguments must outlive the run.
     interpreter(const template_tree& tree, const dict_object& variables, const std::string& day,
                 const limits& bounds);
     ~interpreter();
@@ -47,27 +47,27 @@ class interpreter {
     class level;
 
     // Statements: interpreter.cpp.
-    flow run(const block& statements, const scope_ptr& in);
-    flow run(const statement& one, const scope_ptr& in);
-    flow condition(const statement& one, const scope_ptr& in);
-    flow loop(const statement& one, const scope_ptr& in);
-    flow loop_over(const statement& one, const list_ptr& items, const scope_ptr& in);
-    flow scoped(const statement& one, const scope_ptr& in);
-    list_ptr loop_items(const statement& one, const scope_ptr& in);
-    void set(const statement& one, const scope_ptr& in);
-    void set_block(const statement& one, const scope_ptr& in);
-    void call_block(const statement& one, const scope_ptr& in);
-    void filter_block(const statement& one, const scope_ptr& in);
-    void assign(const target& to, const value& what, const scope_ptr& in);
+    flow run(const block& statements, const scope_ptr& context);
+    flow run(const statement& one, const scope_ptr& context);
+    flow condition(const statement& one, const scope_ptr& context);
+    flow loop(const statement& one, const scope_ptr& context);
+    flow loop_over(const statement& one, const list_ptr& items, const scope_ptr& context);
+    flow scoped(const statement& one, const scope_ptr& context);
+    list_ptr loop_items(const statement& one, const scope_ptr& context);
+    void set(const statement& one, const scope_ptr& context);
+    void set_block(const statement& one, const scope_ptr& context);
+    void call_block(const statement& one, const scope_ptr& context);
+    void filter_block(const statement& one, const scope_ptr& context);
+    void assign(const target& to, const value& assigned, const scope_ptr& context);
     void write(const marked_text& text);
-    marked_text captured(const block& body, const scope_ptr& in);
-    static scope_ptr inside(const scope_ptr& around);
+    marked_text captured(const block& body, const scope_ptr& context);
+    static scope_ptr inside(const scope_ptr& outer);
 
     // Macros: macros.cpp.
-    value macro(const signature& called, const scope_ptr& in);
+    value macro(const signature& called, const scope_ptr& context);
     value call_macro(const macro_closure& called, arguments& given);
-    void take_extra(const signature& called, arguments& given, std::size_t taken, scope& into);
-    void give(std::string_view name, value what, scope& to) const;
+    void take_extra(const signature& called, arguments& given, std::size_t taken, scope& target);
+    void give(std::string_view name, value given, scope& to) const;
     std::optional<name_id> id_of(std::string_view name) const;
 
     // Globals: globals.cpp.
@@ -75,20 +75,20 @@ class interpreter {
     value new_namespace(const arguments& given);
 
     // Expressions: evaluate.cpp.
-    value of(const expression& e, const scope_ptr& in);
-    value of_part(const expression& e, std::size_t part, const scope_ptr& in);
-    value name(const expression& e, const scope_ptr& in) const;
-    value items(const expression& e, const scope_ptr& in);
-    value dict(const expression& e, const scope_ptr& in);
-    value concat(const expression& e, const scope_ptr& in);
-    value compare(const expression& e, const scope_ptr& in);
-    value conditional(const expression& e, const scope_ptr& in);
-    value slice(const expression& e, const scope_ptr& in);
+    value evaluate(const expression& e, const scope_ptr& context);
+    value evaluate_part(const expression& e, std::size_t part, const scope_ptr& context);
+    value name(const expression& e, const scope_ptr& context) const;
+    value items(const expression& e, const scope_ptr& context);
+    value dict(const expression& e, const scope_ptr& context);
+    value concat(const expression& e, const scope_ptr& context);
+    value compare(const expression& e, const scope_ptr& context);
+    value conditional(const expression& e, const scope_ptr& context);
+    value slice(const expression& e, const scope_ptr& context);
     value change_list(const value& object, std::string_view method, const arguments& all);
-    value call(const expression& e, const scope_ptr& in, const value* caller = nullptr);
-    value filtered(const expression& e, const scope_ptr& in);
-    value tested(const expression& e, const scope_ptr& in);
-    arguments given(const call_arguments& args, const scope_ptr& in);
+    value call(const expression& e, const scope_ptr& context, const value* caller = nullptr);
+    value filtered(const expression& e, const scope_ptr& context);
+    value tested(const expression& e, const scope_ptr& context);
+    arguments given(const call_arguments& args, const scope_ptr& context);
 
     const template_tree& tree_;
     limits bounds_;
@@ -109,23 +109,23 @@ class interpreter {
 /// What a macro sees: its text, and the names around it.
 struct interpreter::macro_closure {
     const signature* called;
-    scope_ptr in;
+    scope_ptr context;
 };
 
 /// Counts a level of nesting while it lives.
 class interpreter::level {
   public:
-    explicit level(interpreter& of) : of_(of) {
-        of_.left_.spend();
-        if (of_.depth_ >= run_depth_max) fail("the template goes too deep", error_kind::limit);
-        ++of_.depth_;
+    explicit level(interpreter& runner) : runner_(runner) {
+        runner_.left_.spend();
+        if (runner_.depth_ >= run_depth_max) fail("the template goes too deep", error_kind::limit);
+        ++runner_.depth_;
     }
-    ~level() { --of_.depth_; }
+    ~level() { --runner_.depth_; }
     level(const level&) = delete;
     level& operator=(const level&) = delete;
 
   private:
-    interpreter& of_;
+    interpreter& runner_;
 };
 
 }  // namespace semantic::engine::jinja

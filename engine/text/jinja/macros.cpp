@@ -6,8 +6,8 @@
 
 namespace semantic::engine::jinja {
 
-value interpreter::macro(const signature& called, const scope_ptr& in) {
-    auto closure = std::make_shared<macro_closure>(macro_closure{&called, in});
+value interpreter::macro(const signature& called, const scope_ptr& context) {
+    auto closure = std::make_shared<macro_closure>(macro_closure{&called, context});
     closures_.push_back(closure);
     return make_callable(called.name, [this, closure](budget&, arguments& given) {
         return call_macro(*closure, given);
@@ -20,25 +20,25 @@ std::optional<name_id> interpreter::id_of(std::string_view name) const {
     return static_cast<name_id>(place - tree_.names.begin());
 }
 
-void interpreter::give(std::string_view name, value what, scope& to) const {
-    if (const auto id = id_of(name)) to.set(*id, std::move(what));
+void interpreter::give(std::string_view name, value given, scope& to) const {
+    if (const auto id = id_of(name)) to.set(*id, std::move(given));
 }
 
 /// What parameters have not taken: caller, kwargs and varargs, for a body that uses them.
 void interpreter::take_extra(const signature& called, arguments& given, std::size_t taken,
-                             scope& into) {
+                             scope& target) {
     if (called.uses_caller) {
         const auto place =
             std::find_if(given.named.begin(), given.named.end(),
                          [](const auto& pair) { return pair.first.bytes() == "caller"; });
         const bool is_given = place != given.named.end();
-        give("caller", is_given ? place->second : value::undefined("No caller defined"), into);
+        give("caller", is_given ? place->second : value::undefined("No caller defined"), target);
         if (is_given) given.named.erase(place);
     }
     if (called.uses_kwargs) {
         std::vector<std::pair<value, value>> pairs;
         for (const auto& [name, item] : given.named) pairs.emplace_back(name, item);
-        give("kwargs", make_dict(std::move(pairs), left_), into);
+        give("kwargs", make_dict(std::move(pairs), left_), target);
     } else if (!given.named.empty()) {
         fail("macro '" + called.name + "' takes no keyword argument '" +
              given.named.front().first.bytes() + "'");
@@ -46,7 +46,7 @@ void interpreter::take_extra(const signature& called, arguments& given, std::siz
     if (called.uses_varargs) {
         std::vector<value> rest(given.positional.begin() + static_cast<std::ptrdiff_t>(taken),
                                 given.positional.end());
-        give("varargs", make_list(std::move(rest), list_form::tuple), into);
+        give("varargs", make_list(std::move(rest), list_form::tuple), target);
     } else if (given.positional.size() > taken) {
         fail("macro '" + called.name + "' takes not more than " +
              std::to_string(called.parameters.size()) + " argument(s)");
@@ -58,11 +58,11 @@ value interpreter::call_macro(const macro_closure& closure, arguments& given) {
     if (calls_ >= bounds_.call_depth) fail("macros call too deeply", error_kind::limit);
     const struct counting {
         unsigned& calls;
-        explicit counting(unsigned& of) : calls(of) { ++calls; }
+        explicit counting(unsigned& counted) : calls(counted) { ++calls; }
         ~counting() { --calls; }
     } counted(calls_);
     const signature& called = *closure.called;
-    const scope_ptr own = inside(closure.in);
+    const scope_ptr own = inside(closure.context);
     const std::size_t taken = std::min(given.positional.size(), called.parameters.size());
     for (std::size_t i = 0; i < taken; ++i) own->set(called.parameters[i], given.positional[i]);
     std::vector<bool> is_missing(called.parameters.size(), false);
@@ -83,7 +83,7 @@ value interpreter::call_macro(const macro_closure& closure, arguments& given) {
         const std::string& name = tree_.names[called.parameters[i]];
         own->set(called.parameters[i],
                  i < required ? value::undefined("parameter '" + name + "' was not provided")
-                              : of(*called.defaults[i - required], own));
+                              : evaluate(*called.defaults[i - required], own));
     }
     return captured(called.body, own);
 }

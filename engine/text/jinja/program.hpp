@@ -18,7 +18,7 @@ struct template_tree;
 
 struct error {
     error_kind kind;
-    std::string what;  // of raise_exception: its message alone
+    std::string what;  // of raise_exception: its argument alone
     position at;       // of the tag or expression at fault
 };
 /// "line 3, column 5: 'x' is undefined"
@@ -41,7 +41,7 @@ class program {
     static outcome<program> parse(std::string_view source);
 
     /// A pure function of its arguments. `variables`: a dict whose keys are names.
-    /// `day`: yyyy-mm-dd, what strftime_now tells. Errors: raised, runtime, limit.
+    /// `day`: yyyy-mm-dd, for strftime_now. Errors: raised, runtime, limit.
     outcome<rendering> render(const value& variables, const std::string& day,
                               const limits& bounds = {}) const;
     /// Whether the template reads a variable of this name somewhere.

@@ -10,11 +10,11 @@ namespace {
 enum class decision { passes, undecided, stops };
 
 /// What the text from here on is: the start of a stop string, one that is complete, or neither.
-decision decide(std::string_view rest, const std::vector<std::string>& stops, std::size_t& which) {
+decision decide(std::string_view rest, const std::vector<std::string>& stops, std::size_t& index) {
     decision found = decision::passes;
     for (std::size_t i = 0; i < stops.size(); ++i) {
         if (rest.starts_with(stops[i])) {
-            which = i;
+            index = i;
             return decision::stops;
         }
         if (std::string_view(stops[i]).starts_with(rest)) found = decision::undecided;
@@ -35,13 +35,13 @@ stop_matcher::output stop_matcher::push(std::string_view text) {
     output out;
     if (done_) return out;
     held_.append(text);
-    std::size_t which = 0;
+    std::size_t index = 0;
     for (std::size_t at = 0; at < held_.size(); ++at) {
-        const decision d = decide(std::string_view(held_).substr(at), stops_, which);
+        const decision d = decide(std::string_view(held_).substr(at), stops_, index);
         if (d == decision::passes) continue;
         out.text = held_.substr(0, at);
         if (d == decision::stops) {
-            out.stop = stops_[which];
+            out.stop = stops_[index];
             done_ = true;
             held_.clear();
         } else {
@@ -55,10 +55,10 @@ stop_matcher::output stop_matcher::push(std::string_view text) {
 
 std::string stop_matcher::finish() {
     done_ = true;
-    std::size_t which = 0;
+    std::size_t index = 0;
     for (std::size_t at = 0; at < held_.size(); ++at) {
-        // A stop string that began behind one that never became complete.
-        if (decide(std::string_view(held_).substr(at), stops_, which) == decision::stops) {
+        // A stop string that began after one that never became complete.
+        if (decide(std::string_view(held_).substr(at), stops_, index) == decision::stops) {
             held_.resize(at);
         }
     }

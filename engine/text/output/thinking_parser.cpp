@@ -1,5 +1,5 @@
 // Reasoning between tags, then the rest of the answer. Only the start of an answer can be
-// reasoning: further behind, the tag is something the model talks about.
+// reasoning: later, the tag is something the model talks about.
 
 #include <algorithm>
 #include <utility>
@@ -27,7 +27,7 @@ class thinking_parser final : public output_parser {
         held_ += text;
         if (stage_ == stage::start || stage_ == stage::opened) at_start();
         if (stage_ == stage::thinking) thinking(out);
-        if (stage_ == stage::behind) behind();
+        if (stage_ == stage::behind) skip_line_breaks();
         if (stage_ == stage::rest) hand_on(out);
         return out;
     }
@@ -85,7 +85,7 @@ class thinking_parser final : public output_parser {
         }
     }
 
-    void behind() {
+    void skip_line_breaks() {
         const std::size_t first = held_.find_first_not_of('\n');
         held_.erase(0, first);
         if (first != std::string::npos) stage_ = stage::rest;

@@ -102,14 +102,14 @@ result<void> check_template_values(const std::string& values, const template_fam
 
 /// `why_not`: what speaks against the model's own template, where it has one.
 failure no_family(const template_source& source, const std::string& why_not) {
-    const std::string what =
+    const std::string message =
         !source.is_file          ? ": there is no such file"
         : !source.others.empty() ? ": has no default template (there are: " + source.others + ")"
         : source.text.empty()    ? ": has no chat_template"
                                  : ": the chat template cannot be rendered, " + why_not;
     return {
         source.is_file ? errc::incompatible : errc::not_found,
-        source.path + what + ", and " + source.type_key + " '" + source.type +
+        source.path + message + ", and " + source.type_key + " '" + source.type +
             "' does not decide it; --chat-template can name one of: " + chat_template::families()};
 }
 

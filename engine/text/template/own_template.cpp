@@ -253,7 +253,7 @@ result<void> own_template::probe() {
     has_tools_ = leaves_nothing_out(tried(probe::with_tool(), true), probe::tool_name);
     std::string used = tried(probe::with_call(), true);
     if (!has(used, probe::argument)) {
-        // Some join the arguments to other text as they stand.
+        // Some join the arguments to other text unchanged.
         form_ = arguments_as::text;
         const std::string other = tried(probe::with_call(), true);
         if (has(other, probe::argument)) {
@@ -289,18 +289,18 @@ void own_template::find_turn() {
         }
     }
     if (answer == std::string::npos) return;
-    const std::string behind = whole.substr(answer + std::string_view(probe::answered).size());
-    const std::size_t end = behind.find('>');
-    if (behind.starts_with('<') && end != std::string::npos) {
-        stop_tokens_.push_back(behind.substr(0, end + 1));
+    const std::string rest = whole.substr(answer + std::string_view(probe::answered).size());
+    const std::size_t end = rest.find('>');
+    if (rest.starts_with('<') && end != std::string::npos) {
+        stop_tokens_.push_back(rest.substr(0, end + 1));
     }
 }
 
 result<void> own_template::check(const std::vector<template_message>& messages,
                                  const std::vector<tool_definition>& tools) const {
-    const auto missing = [](const char* what) {
+    const auto missing = [](const char* part) {
         return failure{errc::bad_value,
-                       std::string("the model's chat template leaves out ") + what};
+                       std::string("the model's chat template leaves out ") + part};
     };
     if (!tools.empty() && !has_tools_) return missing("tools");
     for (std::size_t i = 0; i < messages.size(); ++i) {

@@ -34,7 +34,7 @@ std::vector<template_message> sampled_turn_places::with_stand_ins() const {
     return all;
 }
 
-// Where the first token stands that ends a turn and that no request wrote.
+// The position of the first token that ends a turn and that no request wrote.
 std::size_t sampled_turn_places::end_of_calls(const marked_text& made, std::size_t from) const {
     std::size_t end = std::string::npos;
     for (const std::string& stop : stop_tokens_) {
@@ -58,8 +58,8 @@ std::optional<text_range> sampled_turn_places::place_of(const turn& one, const m
     if (!begin || *begin < from_byte ||
         !from.as_sampled.starts_with(text.substr(*begin, mark - *begin)))
         return std::nullopt;
-    const std::size_t behind = mark + one.mark.size();
-    const std::size_t end = from.calls.empty() ? behind : end_of_calls(made, behind);
+    const std::size_t mark_end = mark + one.mark.size();
+    const std::size_t end = from.calls.empty() ? mark_end : end_of_calls(made, mark_end);
     if (end == std::string::npos) return std::nullopt;
     return text_range{*begin, end};
 }

@@ -20,8 +20,8 @@ void join(std::string& content, const std::string& text) {
 
 result<void> flatten_one(const message& from, std::size_t index,
                          std::vector<template_message>& out) {
-    const auto misplaced = [&](const char* what) {
-        return failure{errc::bad_value, "messages[" + std::to_string(index) + "]: a " + what +
+    const auto misplaced = [&](const char* part) {
+        return failure{errc::bad_value, "messages[" + std::to_string(index) + "]: a " + part +
                                             " does not belong into a message of role " +
                                             std::string(name_of(from.from))};
     };

@@ -8,8 +8,8 @@ namespace semantic::engine {
 
 namespace {
 
-bool prints(const chat_template& chat, const conversation& what, const char* part) {
-    const auto text = chat.render(what);
+bool prints(const chat_template& chat, const conversation& shown, const char* part) {
+    const auto text = chat.render(shown);
     return text && text->find(part) != std::string::npos;
 }
 
@@ -58,16 +58,16 @@ template_abilities own_places_of(const chat_template& chat) {
     return can;
 }
 
-std::string missing_abilities(const template_abilities& of) {
+std::string missing_abilities(const template_abilities& found) {
     const std::pair<bool, const char*> all[]{
-        {of.system_text, "a system text"},
-        {of.later_system_text, "a later system text"},
-        {of.users_in_a_row, "several user messages in a row"},
-        {of.tools, "tools"},
-        {of.tool_calls, "tool calls"},
-        {of.parallel_tool_calls || !of.tool_calls, "several tool calls in a message"},
-        {of.tool_results, "tool results"},
-        {of.open_answers, "answers that have begun"},
+        {found.system_text, "a system text"},
+        {found.later_system_text, "a later system text"},
+        {found.users_in_a_row, "several user messages in a row"},
+        {found.tools, "tools"},
+        {found.tool_calls, "tool calls"},
+        {found.parallel_tool_calls || !found.tool_calls, "several tool calls in a message"},
+        {found.tool_results, "tool results"},
+        {found.open_answers, "answers that have begun"},
     };
     std::string missing;
     for (const auto& [is_there, name] : all)

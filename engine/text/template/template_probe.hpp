@@ -15,7 +15,7 @@ template_abilities abilities_of(const chat_template& chat);
 template_abilities own_places_of(const chat_template& chat);
 
 /// What is missing, in words: "tools, tool calls"; empty when nothing is.
-std::string missing_abilities(const template_abilities& of);
+std::string missing_abilities(const template_abilities& found);
 
 /// What an operator should know of a template, a sentence each.
 std::vector<std::string> template_warnings(const chat_template& chat);

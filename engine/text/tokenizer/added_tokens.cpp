@@ -42,10 +42,10 @@ bool content_view::touches(text_range where) const {
     if (ranges.empty()) return false;
     if (moved != nullptr) where = {moved->source_end(where.begin), moved->source_end(where.end)};
     where = {begin + where.begin, begin + where.end};
-    const auto behind = std::upper_bound(
+    const auto next = std::upper_bound(
         ranges.begin(), ranges.end(), where.begin,
         [](std::size_t place, const text_range& range) { return place < range.end; });
-    return behind != ranges.end() && behind->begin < std::max(where.end, where.begin + 1);
+    return next != ranges.end() && next->begin < std::max(where.end, where.begin + 1);
 }
 
 void added_token_finder::add(std::string_view spelling, const added_token& token) {

@@ -137,9 +137,9 @@ bool is_ascii(std::string_view text) {
 
 }  // namespace
 
-void normalizer::run(form which, normalized_text& text) {
+void normalizer::run(form wanted, normalized_text& text) {
     if (is_ascii(text.text)) return;
-    const icu::Normalizer2* how = normalizer_of(which == form::nfkc);
+    const icu::Normalizer2* how = normalizer_of(wanted == form::nfkc);
     if (how == nullptr) return;
     order_long_mark_runs(text);
     const std::string_view view = text.text;
@@ -155,18 +155,18 @@ void normalizer::run(form which, normalized_text& text) {
     out.finish(text);
 }
 
-void normalizer::run(const replace& what, normalized_text& text) {
+void normalizer::run(const replace& rule, normalized_text& text) {
     const std::string_view view = text.text;
     rewrite out(view.size());
     std::vector<std::pair<std::size_t, std::size_t>> matches;
     bool changed = false;
     for (std::size_t at = 0; at < view.size();) {
         const std::size_t good = utf8::valid_prefix(view.substr(at));
-        what.pattern.find_all(view.substr(at, good), matches);
+        rule.pattern.find_all(view.substr(at, good), matches);
         std::size_t kept = at;
         for (const auto& [begin, end] : matches) {
             out.keep(view, kept, at + begin);
-            out.put(what.content, at + end);
+            out.put(rule.content, at + end);
             kept = at + end;
             changed = true;
         }
@@ -179,10 +179,10 @@ void normalizer::run(const replace& what, normalized_text& text) {
     if (changed) out.finish(text);
 }
 
-void normalizer::run(const prepend& what, normalized_text& text) {
+void normalizer::run(const prepend& prefix, normalized_text& text) {
     if (text.text.empty()) return;
-    rewrite out(text.text.size() + what.text.size());
-    out.put(what.text, 0);
+    rewrite out(text.text.size() + prefix.text.size());
+    out.put(prefix.text, 0);
     out.keep(text.text, 0, text.text.size());
     out.finish(text);
 }
@@ -190,7 +190,7 @@ void normalizer::run(const prepend& what, normalized_text& text) {
 normalized_text normalizer::apply(std::string_view text) const {
     normalized_text out{std::string(text), {}};
     for (const step& s : steps_) {
-        std::visit([&](const auto& what) { run(what, out); }, s);
+        std::visit([&](const auto& each) { run(each, out); }, s);
     }
     return out;
 }
@@ -198,11 +198,11 @@ normalized_text normalizer::apply(std::string_view text) const {
 bool normalizer::parts_before(std::string_view right) const {
     for (const step& s : steps_) {
         if (std::holds_alternative<prepend>(s)) return false;
-        if (const auto* what = std::get_if<replace>(&s)) {
-            if (!what->single_character) return false;
+        if (const auto* rule = std::get_if<replace>(&s)) {
+            if (!rule->single_character) return false;
         }
-        if (const auto* which = std::get_if<form>(&s)) {
-            const icu::Normalizer2* how = normalizer_of(*which == form::nfkc);
+        if (const auto* wanted = std::get_if<form>(&s)) {
+            const icu::Normalizer2* how = normalizer_of(*wanted == form::nfkc);
             const utf8::step first = utf8::next(right);
             if (how == nullptr || first.code < 0 || !how->hasBoundaryBefore(first.code))
                 return false;
@@ -223,10 +223,10 @@ std::size_t normalizer::shrinks_at_most() const noexcept {
     constexpr std::size_t nfkc_most = 4;
     std::size_t most = 1;
     for (const step& s : steps_) {
-        if (const auto* what = std::get_if<replace>(&s); what != nullptr && what->shortens)
+        if (const auto* rule = std::get_if<replace>(&s); rule != nullptr && rule->shortens)
             return 0;
-        if (const auto* which = std::get_if<form>(&s))
-            most *= *which == form::nfkc ? nfkc_most : nfc_most;
+        if (const auto* wanted = std::get_if<form>(&s))
+            most *= *wanted == form::nfkc ? nfkc_most : nfc_most;
     }
     return most;
 }

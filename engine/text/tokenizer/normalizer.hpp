@@ -18,7 +18,7 @@ namespace semantic::engine {
 
 struct normalized_text {
     std::string text;
-    /// For each byte of `text`, the offset behind its source. Empty: nothing was moved.
+    /// For each byte of `text`, the offset after its source. Empty: nothing was moved.
     std::vector<std::uint32_t> ends;
 
     std::uint32_t source_end(std::size_t position) const {  // of the `position` bytes in front
@@ -38,7 +38,7 @@ class normalizer {
     bool parts_before(std::string_view right) const;
     /// Puts text in front of every section, so that a section cannot be cut.
     bool prepends() const noexcept;
-    /// How many bytes of text one byte of the result can stand for at most; 0: any number.
+    /// The most bytes of text that one byte of the result can come from; 0: any number.
     std::size_t shrinks_at_most() const noexcept;
 
   private:
@@ -55,9 +55,9 @@ class normalizer {
     using step = std::variant<form, replace, prepend>;
 
     storage::result<void> add(const boost::json::value& json);
-    static void run(form which, normalized_text& text);
-    static void run(const replace& what, normalized_text& text);
-    static void run(const prepend& what, normalized_text& text);
+    static void run(form wanted, normalized_text& text);
+    static void run(const replace& rule, normalized_text& text);
+    static void run(const prepend& prefix, normalized_text& text);
 
     std::vector<step> steps_;
 };

@@ -24,13 +24,13 @@ constexpr std::string_view byte_level_pattern =
 
 bool pre_tokenizer::drops() const noexcept {
     return std::any_of(stages_.begin(), stages_.end(),
-                       [](const stage& each) { return each.what == behavior::removed; });
+                       [](const stage& each) { return each.action == behavior::removed; });
 }
 
-result<void> pre_tokenizer::add_stage(std::string_view pattern, behavior what) {
+result<void> pre_tokenizer::add_stage(std::string_view pattern, behavior action) {
     auto compiled = regex::compile(pattern);
     if (!compiled) return compiled.error();
-    stages_.push_back({*compiled, what, false});
+    stages_.push_back({*compiled, action, false});
     return {};
 }
 
@@ -38,20 +38,20 @@ result<void> pre_tokenizer::add_split(const boost::json::value& json) {
     auto pattern = parse_pattern(json, "pre_tokenizer Split");
     if (!pattern) return pattern.error();
     const std::string name = text_of(json, "behavior");
-    behavior what = behavior::removed;
+    behavior action = behavior::removed;
     if (name == "Isolated") {
-        what = behavior::isolated;
+        action = behavior::isolated;
     } else if (name == "MergedWithPrevious") {
-        what = behavior::merged_with_previous;
+        action = behavior::merged_with_previous;
     } else if (name == "MergedWithNext") {
-        what = behavior::merged_with_next;
+        action = behavior::merged_with_next;
     } else if (name == "Contiguous") {
-        what = behavior::contiguous;
+        action = behavior::contiguous;
     } else if (name != "Removed") {
         return failure{errc::incompatible,
                        "pre_tokenizer Split: behavior '" + name + "' is not supported"};
     }
-    stages_.push_back({*pattern, what, flag_of(json, "invert", false)});
+    stages_.push_back({*pattern, action, flag_of(json, "invert", false)});
     return {};
 }
 
@@ -103,16 +103,16 @@ result<pre_tokenizer> pre_tokenizer::parse(const boost::json::value& json) {
     return made;
 }
 
-void pre_tokenizer::arrange(behavior what, const std::vector<span>& spans,
+void pre_tokenizer::arrange(behavior action, const std::vector<span>& spans,
                             std::vector<text_range>& out) {
     const std::size_t first = out.size();
-    const bool backwards = what == behavior::merged_with_next;
+    const bool backwards = action == behavior::merged_with_next;
     bool previous_match = false;
     for (std::size_t i = 0; i < spans.size(); ++i) {
         const span& s = spans[backwards ? spans.size() - 1 - i : i];
         const bool has_last = out.size() > first;
         bool join = false;
-        switch (what) {
+        switch (action) {
             case behavior::removed:
                 if (s.match) continue;
                 break;
@@ -173,7 +173,7 @@ std::vector<text_range> pre_tokenizer::split(std::string_view text) const {
                 at = hit.end;
             }
             if (at < piece.end) spans.push_back({{at, piece.end}, s.invert});
-            arrange(s.what, spans, next);
+            arrange(s.action, spans, next);
         }
         pieces.swap(next);
     }

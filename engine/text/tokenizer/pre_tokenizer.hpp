@@ -25,7 +25,7 @@ class pre_tokenizer {
     std::vector<text_range> split(std::string_view text) const;
 
     bool byte_level() const noexcept { return byte_level_; }
-    /// Some text is dropped, so that a piece may stand for any number of bytes.
+    /// Some text is dropped, so that a piece may come from any number of bytes.
     bool drops() const noexcept;
     /// A space is put in front of every section that does not begin with one.
     bool adds_prefix_space() const noexcept { return adds_prefix_space_; }
@@ -34,7 +34,7 @@ class pre_tokenizer {
     enum class behavior { removed, isolated, merged_with_previous, merged_with_next, contiguous };
     struct stage {
         regex pattern;
-        behavior what;
+        behavior action;
         bool invert;
     };
     struct span {
@@ -45,8 +45,8 @@ class pre_tokenizer {
     storage::result<void> add(const boost::json::value& json);
     storage::result<void> add_split(const boost::json::value& json);
     storage::result<void> add_byte_level(const boost::json::value& json);
-    storage::result<void> add_stage(std::string_view pattern, behavior what);
-    static void arrange(behavior what, const std::vector<span>& spans,
+    storage::result<void> add_stage(std::string_view pattern, behavior action);
+    static void arrange(behavior action, const std::vector<span>& spans,
                         std::vector<text_range>& out);
 
     std::vector<stage> stages_;

@@ -16,7 +16,7 @@ using storage::result;
 
 namespace {
 
-/// Character -> byte. Printable Latin-1 stands for itself, the others follow from U+0100 on.
+/// Character -> byte. Printable Latin-1 maps to itself, the others follow from U+0100 on.
 std::array<std::int16_t, 0x180> make_alphabet() {
     std::array<std::int16_t, 0x180> table{};
     table.fill(-1);
@@ -29,10 +29,10 @@ std::array<std::int16_t, 0x180> make_alphabet() {
     return table;
 }
 
-void replace_all(std::string& text, const std::string& what, const std::string& with) {
-    for (std::size_t at = text.find(what); at != std::string::npos;
-         at = text.find(what, at + with.size())) {
-        text.replace(at, what.size(), with);
+void replace_all(std::string& text, const std::string& pattern, const std::string& replacement) {
+    for (std::size_t at = text.find(pattern); at != std::string::npos;
+         at = text.find(pattern, at + replacement.size())) {
+        text.replace(at, pattern.size(), replacement);
     }
 }
 
@@ -91,12 +91,12 @@ result<void> token_decoder::add(const boost::json::value& json) {
         return {};
     }
     if (type == "Replace") {
-        const std::string what = text_of(member(json, "pattern"), "String");
-        if (what.empty()) {
+        const std::string pattern = text_of(member(json, "pattern"), "String");
+        if (pattern.empty()) {
             return failure{errc::incompatible,
                            "decoder Replace: only a String pattern is supported"};
         }
-        steps_.emplace_back(replace{what, text_of(json, "content")});
+        steps_.emplace_back(replace{pattern, text_of(json, "content")});
         return {};
     }
     if (type == "Strip") {
@@ -122,7 +122,7 @@ result<token_decoder> token_decoder::parse(const boost::json::value& json) {
 }
 
 void token_decoder::run(const replace& s, tokens& list) {
-    for (std::string& token : list) replace_all(token, s.what, s.with);
+    for (std::string& token : list) replace_all(token, s.pattern, s.replacement);
 }
 
 void token_decoder::run(const byte_fallback&, tokens& list) {
@@ -159,13 +159,13 @@ void token_decoder::run(const fuse&, tokens& list) {
 }
 
 void token_decoder::run(const strip& s, tokens& list) {
-    if (s.what.empty()) return;
+    if (s.text.empty()) return;
     for (std::string& token : list) {
-        for (std::size_t i = 0; i < s.start && token.starts_with(s.what); ++i) {
-            token.erase(0, s.what.size());
+        for (std::size_t i = 0; i < s.start && token.starts_with(s.text); ++i) {
+            token.erase(0, s.text.size());
         }
-        for (std::size_t i = 0; i < s.stop && token.ends_with(s.what); ++i) {
-            token.erase(token.size() - s.what.size());
+        for (std::size_t i = 0; i < s.stop && token.ends_with(s.text); ++i) {
+            token.erase(token.size() - s.text.size());
         }
     }
 }
@@ -174,7 +174,7 @@ std::string token_decoder::bytes(std::string_view spelling) const {
     if (byte_level_) return from_byte_alphabet(spelling).value_or(std::string(spelling));
     std::string out(spelling);
     for (const step& s : steps_) {
-        if (const auto* what = std::get_if<replace>(&s)) replace_all(out, what->what, what->with);
+        if (const auto* r = std::get_if<replace>(&s)) replace_all(out, r->pattern, r->replacement);
         if (std::holds_alternative<byte_fallback>(s)) {
             if (const auto byte = named_byte(out)) return std::string(1, *byte);
         }
@@ -192,7 +192,7 @@ std::string token_decoder::decode(const std::vector<std::string_view>& spellings
     }
     tokens list(spellings.begin(), spellings.end());
     for (const step& s : steps_) {
-        std::visit([&](const auto& what) { run(what, list); }, s);
+        std::visit([&](const auto& each) { run(each, list); }, s);
     }
     for (const std::string& token : list) out += token;
     return out;

@@ -34,12 +34,12 @@ class token_decoder {
 
   private:
     struct replace {
-        std::string what, with;
+        std::string pattern, replacement;
     };
     struct byte_fallback {};
     struct fuse {};
     struct strip {
-        std::string what;
+        std::string text;
         std::size_t start, stop;
     };
     using step = std::variant<replace, byte_fallback, fuse, strip>;

@@ -21,9 +21,9 @@ namespace {
 
 constexpr std::uint64_t file_bytes_max = std::uint64_t{256} << 20;
 
-failure corrupt(std::string what) { return {errc::corrupt, std::move(what)}; }
-failure unsupported(std::string what) {
-    return {errc::incompatible, std::move(what) + " is not supported"};
+failure corrupt(std::string message) { return {errc::corrupt, std::move(message)}; }
+failure unsupported(std::string message) {
+    return {errc::incompatible, std::move(message) + " is not supported"};
 }
 
 std::optional<token_id> id_of(const boost::json::value& json) {
@@ -240,7 +240,7 @@ std::size_t tokenizer::impl::widest_token() const {
     const bool has_all_bytes =
         std::all_of(byte_ids.begin(), byte_ids.end(), is_known) ||
         (byte_fallback && std::all_of(fallback_ids.begin(), fallback_ids.end(), is_known));
-    // Unknown text may be one token however long it is; white space may go with the token beside.
+    // Unknown text may be one token however long it is; white space may go with the next token.
     if (!has_all_bytes || splitter.drops() || added.looks_around() ||
         added_normalized.looks_around())
         return 0;

@@ -79,10 +79,10 @@ TEST_F(forged_turn, parts_from_a_memory_that_goes_on_behind_it) {
     longer.messages.push_back({role::user, {text_part{"More."}}});
     remember(prompts_, "a", longer);
     expect_cold_tokens(prompts_, forged_);
-    conversation behind = forged_;
-    behind.messages.push_back({role::assistant, {text_part{"Done."}}});
-    behind.messages.push_back({role::user, {text_part{"More. And yet more."}}});
-    expect_cold_tokens(prompts_, behind);
+    conversation longer_chat = forged_;
+    longer_chat.messages.push_back({role::assistant, {text_part{"Done."}}});
+    longer_chat.messages.push_back({role::user, {text_part{"More. And yet more."}}});
+    expect_cold_tokens(prompts_, longer_chat);
 }
 
 TEST_F(forged_turn, its_own_memory_is_continued_whole) {

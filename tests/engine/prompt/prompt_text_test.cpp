@@ -38,26 +38,26 @@ generation_request appended(std::string text) {
     return request;
 }
 
-std::string behind(const storage::agent_state& own, const char* text = "|new") {
+std::string text_after(const storage::agent_state& own, const char* text = "|new") {
     return prompt_text(words(), family("chatml"), appended(text), &own, {})->bytes();
 }
 
 TEST(prompt_text, what_is_appended_takes_the_place_of_an_answer_that_was_cut_off) {
-    EXPECT_EQ(behind(memory_of("abcdef", {{"m1", 2}, {"m2", 4}})), "abcd|new");
-    EXPECT_EQ(behind(memory_of("abcdef", {{"m1", 6}})), "abcdef|new");
-    EXPECT_EQ(behind(memory_of("abcdef")), "abcdef|new") << "it was never answered";
+    EXPECT_EQ(text_after(memory_of("abcdef", {{"m1", 2}, {"m2", 4}})), "abcd|new");
+    EXPECT_EQ(text_after(memory_of("abcdef", {{"m1", 6}})), "abcdef|new");
+    EXPECT_EQ(text_after(memory_of("abcdef")), "abcdef|new") << "it was never answered";
 }
 
 TEST(prompt_text, bytes_that_were_sampled_and_have_no_kv_are_part_of_the_conversation) {
-    EXPECT_EQ(behind(memory_of("abcdef", {{"m1", 2}, {"m2", 4, "<end>"}})), "abcd<end>|new");
-    EXPECT_EQ(behind(memory_of("abcdef", {{"m1", 0, "Hi"}})), "Hi|new");
+    EXPECT_EQ(text_after(memory_of("abcdef", {{"m1", 2}, {"m2", 4, "<end>"}})), "abcd<end>|new");
+    EXPECT_EQ(text_after(memory_of("abcdef", {{"m1", 0, "Hi"}})), "Hi|new");
 }
 
 TEST(prompt_text, a_copy_goes_on_behind_the_answer_that_its_note_tells_of) {
     const auto noted = [](std::string note, std::vector<storage::message_end> messages = {}) {
         storage::agent_state own = memory_of("abcdef", std::move(messages));
         own.notes[last_answer_note] = std::move(note);
-        return behind(own);
+        return text_after(own);
     };
     EXPECT_EQ(noted("2 6 gh"), "abcdefgh|new");
     EXPECT_EQ(noted("2 4 "), "abcd|new") << "what came behind was cut off";
@@ -70,7 +70,7 @@ TEST(prompt_text, what_is_appended_stands_behind_a_message_that_was_only_read) {
         storage::agent_state own = memory_of("abcdef", {{"m1", 2}});
         own.notes[last_answer_note] = "1 2 ";
         own.notes[open_message_note] = std::move(note);
-        return behind(own);
+        return text_after(own);
     };
     EXPECT_EQ(noted("6"), "abcdef|new");
     EXPECT_EQ(noted("4"), "abcd|new") << "the answer behind it was cut off";
@@ -91,12 +91,12 @@ TEST(prompt_text, a_note_of_an_answer_that_cannot_be_is_as_none) {
     for (const char* note : {"", "1", "1 2", "1 7 x", "7 6 ", "-1 2 x", "1 99999999999999999999 x",
                              "99999999999999999999 2 x", "one 2 x", "1,2 x"}) {
         own.notes[last_answer_note] = note;
-        EXPECT_EQ(behind(own), "abcdef|new") << note;
+        EXPECT_EQ(text_after(own), "abcdef|new") << note;
     }
     own.notes[last_answer_note] = "1 2 " + std::string(storage::message_rest_bytes_max + 1, 'x');
-    EXPECT_EQ(behind(own), "abcdef|new") << "one byte too many";
+    EXPECT_EQ(text_after(own), "abcdef|new") << "one byte too many";
     own.notes[last_answer_note].pop_back();
-    EXPECT_EQ(behind(own).size(), 2 + storage::message_rest_bytes_max + 4);
+    EXPECT_EQ(text_after(own).size(), 2 + storage::message_rest_bytes_max + 4);
 }
 
 TEST(prompt_text, raw_text_begins_with_the_familys_first_token_once) {

@@ -26,14 +26,14 @@ class source_search_ : public tests::stored_prompts {
     }
     static generation_request from(const std::string& agent) { return tests::ask(agent, {}, 1); }
     prompt_source best(const generation_request& request, const std::string& text) const {
-        const marked_text prompt(text, false);
-        searched_prompt of = search_.search_for(prompt);
-        return search_.best(request, of);
+        const marked_text marked(text, false);
+        searched_prompt prompt = search_.search_for(marked);
+        return search_.best(request, prompt);
     }
     prompt_source anonymous(const std::string& text, const busy_agents& busy) const {
-        const marked_text prompt(text, false);
-        searched_prompt of = search_.search_for(prompt);
-        return search_.anonymous_conversation({}, of, busy);
+        const marked_text marked(text, false);
+        searched_prompt prompt = search_.search_for(marked);
+        return search_.anonymous_conversation({}, prompt, busy);
     }
 
     const std::string three_ = "One two three.";
@@ -148,14 +148,14 @@ TEST_F(source_search_, of_two_that_reach_equally_far_the_conversation_that_is_co
 }
 
 TEST_F(source_search_, a_prompt_is_tokenised_once_and_only_where_tokens_are_compared) {
-    const marked_text prompt(five_, false);
-    searched_prompt of = search_.search_for(prompt);
+    const marked_text marked(five_, false);
+    searched_prompt prompt = search_.search_for(marked);
     EXPECT_EQ(best(from("a"), five_).prompt, nullptr) << "nobody to compare with";
-    EXPECT_EQ(of.known_tokens(), nullptr);
-    const auto tokens = of.tokens();
+    EXPECT_EQ(prompt.known_tokens(), nullptr);
+    const auto tokens = prompt.tokens();
     EXPECT_EQ(tokens->tokens, words_.encode(five_));
-    EXPECT_EQ(of.tokens(), tokens);
-    EXPECT_EQ(of.known_tokens(), tokens);
+    EXPECT_EQ(prompt.tokens(), tokens);
+    EXPECT_EQ(prompt.known_tokens(), tokens);
 }
 
 }  // namespace

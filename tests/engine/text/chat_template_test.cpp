@@ -119,7 +119,7 @@ conversation after(std::vector<content_part> parts) {
 }
 
 /// The source that stands in the tree for a family's template says the same as that.
-void expect_source_says(const std::string& of, const conversation& chat,
+void expect_source_says(const std::string& name, const conversation& chat,
                         const render_options& options, const std::string& expected) {
     // An own template is told a message's texts as one.
     for (const message& one : chat.messages)
@@ -129,31 +129,33 @@ void expect_source_says(const std::string& of, const conversation& chat,
         if (tool.parameters_json.empty() ||
             tool.parameters_json.find("18446744073709551615") != std::string::npos)
             return;
-    const auto source = interpreted(*find_template_family(of));
+    const auto source = interpreted(*find_template_family(name));
     if (!source) return;
     const auto text = source->render(chat, options);
-    ASSERT_TRUE(text) << of << ": " << text.error().what;
-    EXPECT_EQ(*text, expected) << of;
+    ASSERT_TRUE(text) << name << ": " << text.error().what;
+    EXPECT_EQ(*text, expected) << name;
 }
 
 void expect_published(const char* file) {
     const auto cases = read_json(std::string("tests/golden/chat_templates/") + file);
     for (const auto& c : cases.as_array()) {
-        const std::string of = c.as_object().contains("family") ? text_at(c, "family") : "chatml";
-        const std::string name = of + " " + text_at(c, "case");
+        const std::string family_name =
+            c.as_object().contains("family") ? text_at(c, "family") : "chatml";
+        const std::string name = family_name + " " + text_at(c, "case");
         render_options options;
         if (c.as_object().contains("date")) options.date = text_at(c, "date");
-        if (const auto* on = c.as_object().if_contains("enable_thinking")) {
-            options.thinking = on->as_bool();
+        if (const auto* enabled = c.as_object().if_contains("enable_thinking")) {
+            options.thinking = enabled->as_bool();
         }
         if (c.as_object().contains("reasoning_effort")) {
             options.reasoning_effort = text_at(c, "reasoning_effort");
         }
         for (const bool first_as_system : {true, false}) {
-            const auto text = family(of).render(conversation_of(c, first_as_system), options);
+            const auto text =
+                family(family_name).render(conversation_of(c, first_as_system), options);
             ASSERT_TRUE(text) << name << ": " << text.error().what;
             EXPECT_EQ(*text, text_at(c, "expected")) << name;
-            expect_source_says(of, conversation_of(c, first_as_system), options, *text);
+            expect_source_says(family_name, conversation_of(c, first_as_system), options, *text);
         }
     }
 }
@@ -361,9 +363,9 @@ TEST(chat_template, a_family_is_recognised_by_what_its_template_renders) {
 }
 
 TEST(chat_template, one_that_resembles_a_family_is_rendered_by_itself) {
-    const auto changed = [](const std::string& what, const std::string& by) {
+    const auto changed = [](const std::string& old, const std::string& by) {
         std::string source = chatml_source;
-        source.replace(source.find(what), what.size(), by);
+        source.replace(source.find(old), old.size(), by);
         return source;
     };
     const std::string ahab = "<|im_start|>system\\nAnswer as Ahab.<|im_end|>\\n";

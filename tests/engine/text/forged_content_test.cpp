@@ -201,8 +201,8 @@ TEST(forged_content, a_safe_boundary_knows_what_is_content) {
             ++safe;
             std::vector<std::uint32_t> ends;
             ids apart = words.encode(left, ends, ranges_within(content, 0, cut));
-            const ids behind = words.encode(right, ends, ranges_within(content, cut, text.size()));
-            apart.insert(apart.end(), behind.begin(), behind.end());
+            const ids second = words.encode(right, ends, ranges_within(content, cut, text.size()));
+            apart.insert(apart.end(), second.begin(), second.end());
             ASSERT_EQ(apart, words.encode(text, ends, content))
                 << name << ", cut at " << cut << " of: " << text;
         }

@@ -107,7 +107,7 @@ TEST(open_answer, what_a_client_writes_is_not_taken_for_its_end) {
 }
 
 TEST(open_answer, goes_on_behind_what_an_agent_remembers_too) {
-    const auto tail = render_behind_answer(family("chatml"), "Hi.", begun("I am"), {});
+    const auto tail = render_after_answer(family("chatml"), "Hi.", begun("I am"), {});
     EXPECT_EQ(tail->bytes(),
               "<|im_end|>\n<|im_start|>user\nWho are you?<|im_end|>\n<|im_start|>assistant\nI am");
 }
@@ -128,7 +128,7 @@ TEST(open_message, ends_behind_its_text_and_what_it_becomes_begins_with_it_in_ev
         // Others stand behind it as they do in the whole conversation.
         conversation next;
         next.messages.push_back({role::user, {text_part{"And I?"}}});
-        const auto tail = render_behind_message(family(each.name), next, {});
+        const auto tail = render_after_message(family(each.name), next, {});
         ASSERT_TRUE(tail) << tail.error().what;
         conversation both = asking();
         both.messages.push_back(next.messages.front());
@@ -152,12 +152,12 @@ TEST(open_message, goes_on_where_a_template_has_turns_alternate) {
         "{% if add_generation_prompt %}[assistant]{% endif %}");
     conversation next;
     next.messages.push_back({role::user, {text_part{"And I?"}}});
-    EXPECT_EQ(render_behind_message(strict, next, {})->bytes(), "\n\nAnd I?[/][assistant]");
-    EXPECT_EQ(render_behind_message(own(plain), next, {})->bytes(),
+    EXPECT_EQ(render_after_message(strict, next, {})->bytes(), "\n\nAnd I?[/][assistant]");
+    EXPECT_EQ(render_after_message(own(plain), next, {})->bytes(),
               "<|im_end|>\n<|im_start|>user\nAnd I?<|im_end|>\n<|im_start|>assistant\n");
     next.messages.front() = {role::assistant, {text_part{"x"}}};
     next.messages.push_back({role::assistant, {text_part{"y"}}});
-    EXPECT_EQ(render_behind_message(strict, next, {})->bytes(),
+    EXPECT_EQ(render_after_message(strict, next, {})->bytes(),
               "[/][assistant]x\n\ny[/][assistant]");
 }
 
@@ -166,10 +166,10 @@ TEST(prompt_end, nothing_stands_behind_the_last_message_where_no_answer_is_to_be
     chat.end = prompt_end::messages;
     for (const template_family& each : template_families()) {
         conversation usual = asking();
-        const std::string with = *family(each.name).render(usual);
+        const std::string opened = *family(each.name).render(usual);
         const std::string without = *family(each.name).render(chat);
-        EXPECT_EQ(without, with.substr(0, with.rfind(each.turn_begin))) << each.name;
-        EXPECT_LT(without.size(), with.size()) << each.name;
+        EXPECT_EQ(without, opened.substr(0, opened.rfind(each.turn_begin))) << each.name;
+        EXPECT_LT(without.size(), opened.size()) << each.name;
     }
     EXPECT_EQ(*own(plain).render(chat), "<|im_start|>user\nWho are you?<|im_end|>\n");
     // What a client spells begins no answer.

@@ -329,10 +329,10 @@ TEST(own_template, a_turn_without_a_place_of_its_own_is_made_of_its_parts) {
 TEST(own_template, what_follows_an_answer_is_what_the_template_writes_behind_it) {
     const chat_template made = template_of(full);
     const conversation next{"", {{role::user, {text_part{"more"}}}}, {}};
-    EXPECT_EQ(render_behind_answer(made, "b", next, {})->bytes(),
+    EXPECT_EQ(render_after_answer(made, "b", next, {})->bytes(),
               "<|end|>\n<|user|>more<|end|>\n<|assistant|>");
     const conversation result{"", {{role::tool, {tool_result_part{"c1", "21"}}}}, {}};
-    EXPECT_EQ(render_behind_answer(made, "b", result, {})->bytes(),
+    EXPECT_EQ(render_after_answer(made, "b", result, {})->bytes(),
               "<|end|>\n<|tool|>21<|end|>\n<|assistant|>");
 }
 

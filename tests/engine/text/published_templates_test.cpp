@@ -226,11 +226,11 @@ std::vector<std::pair<std::string, conversation>> odd_histories() {
     return histories;
 }
 
-void expect_all_texts(const chat_template& by, const std::string& who, const std::string& name,
+void expect_all_texts(const chat_template& by, const std::string& owner, const std::string& name,
                       const conversation& chat) {
     std::vector<std::string> changes;
     const auto text = by.render_marked(chat, {}, &changes);
-    ASSERT_TRUE(text) << who << ": " << name << ": " << text.error().what;
+    ASSERT_TRUE(text) << owner << ": " << name << ": " << text.error().what;
     for (const message& one : chat.messages) {
         for (const content_part& part : one.parts) {
             std::string wanted;
@@ -239,7 +239,7 @@ void expect_all_texts(const chat_template& by, const std::string& who, const std
                 wanted = called->arguments_json.substr(7, 6);
             if (const auto* got = std::get_if<tool_result_part>(&part)) wanted = got->text;
             EXPECT_NE(text->bytes().find(wanted), std::string::npos)
-                << who << ": " << name << ": " << wanted << "\n"
+                << owner << ": " << name << ": " << wanted << "\n"
                 << boost::json::serialize(boost::json::array(changes.begin(), changes.end()))
                 << "\n"
                 << text->bytes();

@@ -117,9 +117,9 @@ std::string digest_of_tokens(const storage::gguf_view& file) {
     return made.hex();
 }
 
-std::string digest_of_ids(const tokenizer& words, const texts& of) {
+std::string digest_of_ids(const tokenizer& words, const texts& lines) {
     digest made;
-    for (const std::string& line : of) {
+    for (const std::string& line : lines) {
         const auto ids = words.encode(line);
         made.add(static_cast<std::uint32_t>(ids.size()));
         for (const token_id id : ids) made.add(static_cast<std::uint32_t>(id));

@@ -45,20 +45,20 @@ storage::result<tokenizer> golden(const std::string& name, std::string_view pre 
 
 /// `expected`: what the reference makes of the texts of cases.json.
 void expect_like(const tokenizer& words, const boost::json::value& cases,
-                 const boost::json::value& expected, const std::string& what) {
+                 const boost::json::value& expected, const std::string& label) {
     const auto all = boost::json::value_to<texts>(cases.at("texts"));
     const auto wanted = boost::json::value_to<std::vector<ids>>(expected.at("ids"));
     ASSERT_EQ(all.size(), wanted.size());
     for (std::size_t i = 0; i < all.size(); ++i)
-        EXPECT_EQ(words.encode(all[i]), wanted[i]) << what << ": " << all[i];
+        EXPECT_EQ(words.encode(all[i]), wanted[i]) << label << ": " << all[i];
     EXPECT_EQ(words.encode(all[0], true),
               boost::json::value_to<ids>(expected.at("first_with_special")))
-        << what;
+        << label;
     const auto decoded = boost::json::value_to<texts>(expected.at("decoded"));
     const auto without = boost::json::value_to<texts>(expected.at("without_special"));
     for (std::size_t i = 0; i < decoded.size(); ++i) {
-        EXPECT_EQ(words.decode(wanted[i]), decoded[i]) << what << ": " << all[i];
-        EXPECT_EQ(words.decode(wanted[i], true), without[i]) << what << ": " << all[i];
+        EXPECT_EQ(words.decode(wanted[i]), decoded[i]) << label << ": " << all[i];
+        EXPECT_EQ(words.decode(wanted[i], true), without[i]) << label << ": " << all[i];
     }
 }
 
@@ -152,8 +152,8 @@ TEST(tokenizer_gguf, no_known_pre_lacks_a_reference) {
     for (std::string name; std::getline(names >> std::ws, name, ',');) {
         EXPECT_TRUE(tokenizer::is_gguf_pre(name));
         const auto found = same_as.find(name);
-        const std::string& with = found == same_as.end() ? name : found->second;
-        EXPECT_TRUE(all.at("qwen2.gguf").as_object().contains(with)) << name;
+        const std::string& alike = found == same_as.end() ? name : found->second;
+        EXPECT_TRUE(all.at("qwen2.gguf").as_object().contains(alike)) << name;
     }
     EXPECT_FALSE(tokenizer::is_gguf_pre("default"));
 }

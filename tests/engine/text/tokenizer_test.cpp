@@ -103,8 +103,8 @@ TEST_P(tokenizer_golden, a_safe_boundary_keeps_the_tokens_of_both_sides) {
         if (!t.is_safe_boundary(left, right)) continue;
         ++safe;
         ids apart = t.encode(left);
-        const ids behind = t.encode(right);
-        apart.insert(apart.end(), behind.begin(), behind.end());
+        const ids second = t.encode(right);
+        apart.insert(apart.end(), second.begin(), second.end());
         ASSERT_EQ(apart, t.encode(text)) << "cut at " << cut << " of: " << text;
     }
     EXPECT_GT(safe, 50);  // an answer that is always "no" would be safe and useless
@@ -126,8 +126,8 @@ TEST_P(tokenizer_golden, a_safe_boundary_holds_in_long_texts_and_long_runs) {
         if (!t.is_safe_boundary(left, right)) continue;
         ++safe;
         ids apart = t.encode(left);
-        const ids behind = t.encode(right);
-        apart.insert(apart.end(), behind.begin(), behind.end());
+        const ids second = t.encode(right);
+        apart.insert(apart.end(), second.begin(), second.end());
         ASSERT_EQ(apart, t.encode(text)) << "cut at " << cut << " of: " << text;
     }
     EXPECT_GT(safe, 10);
@@ -154,8 +154,8 @@ INSTANTIATE_TEST_SUITE_P(golden, tokenizer_golden,
                          ::testing::Values("llama3", "qwen2", "smollm2", "gemma3", "o200k",
                                            "deepseek2", "semantic-tiny", "qwen35", "tekken", "glm4",
                                            "seed-coder", "lfm2", "deepseek3"),
-                         [](const auto& which) {
-                             std::string name = which.param;
+                         [](const auto& test) {
+                             std::string name = test.param;
                              std::replace(name.begin(), name.end(), '-', '_');
                              return name;
                          });
@@ -196,8 +196,8 @@ TEST(tokenizer, every_supported_component_gives_the_ids_of_the_reference) {
             for (std::size_t cut = 1; cut < text.size(); ++cut) {
                 if (!t->is_safe_boundary(text.substr(0, cut), text.substr(cut))) continue;
                 ids apart = t->encode(text.substr(0, cut));
-                const ids behind = t->encode(text.substr(cut));
-                apart.insert(apart.end(), behind.begin(), behind.end());
+                const ids second = t->encode(text.substr(cut));
+                apart.insert(apart.end(), second.begin(), second.end());
                 EXPECT_EQ(apart, expected) << name << " cut at " << cut << " of: " << text;
             }
         }
@@ -207,7 +207,7 @@ TEST(tokenizer, every_supported_component_gives_the_ids_of_the_reference) {
 namespace {
 
 /// The embedded model's tokenizer with one part replaced.
-storage::result<tokenizer> with(const char* part, const char* json) {
+storage::result<tokenizer> tokenizer_with(const char* part, const char* json) {
     auto file = read_json("etc/models/semantic-tiny/tokenizer.json");
     file.as_object()[part] = boost::json::parse(json);
     return tokenizer::parse(boost::json::serialize(file));
@@ -243,7 +243,7 @@ TEST(tokenizer, what_is_not_supported_is_refused_by_name) {
          "end_of_word_suffix"},
     };
     for (const auto& c : cases) {
-        const auto made = with(c.part, c.json);
+        const auto made = tokenizer_with(c.part, c.json);
         ASSERT_FALSE(made) << c.json;
         EXPECT_EQ(made.error().code, storage::errc::incompatible) << c.json;
         EXPECT_THAT(made.error().what, ::testing::HasSubstr(c.named)) << c.json;
@@ -265,7 +265,7 @@ TEST(tokenizer, a_file_that_contradicts_itself_is_corrupt) {
         {"added_tokens", R"([{"id": 99999999999, "content": "x"}])", "'x'"},
     };
     for (const auto& c : cases) {
-        const auto made = with(c.part, c.json);
+        const auto made = tokenizer_with(c.part, c.json);
         ASSERT_FALSE(made) << c.json;
         EXPECT_EQ(made.error().code, storage::errc::corrupt) << c.json;
         EXPECT_THAT(made.error().what, ::testing::HasSubstr(c.named)) << c.json;

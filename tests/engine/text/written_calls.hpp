@@ -232,8 +232,8 @@ inline void writer::write_python(std::string& to, const json::value& value) {
         const std::string text(value.get_string());
         const bool is_long = text.find('\n') != std::string::npos && maybe();
         const char quote = maybe() ? '"' : '\'';
-        const std::string around(is_long ? 3 : 1, quote);
-        to += around;
+        const std::string quotes(is_long ? 3 : 1, quote);
+        to += quotes;
         for (const char c : text) {
             if (c == quote || c == '\\') to += '\\';
             if (c == '\n' && !is_long) {
@@ -242,7 +242,7 @@ inline void writer::write_python(std::string& to, const json::value& value) {
                 to += c;
             }
         }
-        to += around;
+        to += quotes;
     } else if (value.is_array()) {
         to += '[';
         for (const json::value& item : value.get_array()) {

@@ -15,7 +15,7 @@ std::string name_at(const arguments& all, std::size_t index) {
     return name->bytes();
 }
 
-/// The arguments behind the first `count`.
+/// The arguments after the first `count`.
 arguments without_first(const arguments& all, std::size_t count) {
     return {{all.positional.begin() + static_cast<std::ptrdiff_t>(count), all.positional.end()},
             all.named};
@@ -57,9 +57,9 @@ value chosen(const value& input, const arguments& all, budget& left, bool by_mem
     std::vector<value> out;
     for (const value& item : items->items) {
         left.spend();
-        const value what =
+        const value given =
             by_member ? member_by_path(item, all.positional[0], nullptr, left) : item;
-        if ((has_test ? call(what, rest, left) : is_true(what)) == wanted) out.push_back(item);
+        if ((has_test ? call(given, rest, left) : is_true(given)) == wanted) out.push_back(item);
     }
     return make_generator(std::move(out));
 }

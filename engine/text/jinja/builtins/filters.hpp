@@ -18,7 +18,7 @@ struct named_filter {
 filter_function filter_of(std::string_view name);
 bool is_filter(std::string_view name);
 
-using test_function = bool (*)(const value& what, const arguments& given, budget& left);
+using test_function = bool (*)(const value& item, const arguments& given, budget& left);
 struct named_test {
     std::string_view name;
     test_function call;

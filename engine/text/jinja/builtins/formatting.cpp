@@ -133,25 +133,25 @@ class percent {
         while (at_ < text_.size() && sizes.find(text_[at_]) != sizes.npos) ++at_;
         spec.type = next();
         if (spec.type == '%') return out_.append(format_, at_ - 1, at_);
-        const value what = chosen ? *chosen : item();
-        convert(what, spec, zeros && !to_left, to_left);
+        const value given = chosen ? *chosen : item();
+        convert(given, spec, zeros && !to_left, to_left);
     }
 
-    void convert(const value& what, format_spec spec, bool zeros, bool to_left) {
+    void convert(const value& number, format_spec spec, bool zeros, bool to_left) {
         constexpr std::string_view numbers = "diuoxXeEfFgG";
         const bool is_number = numbers.find(spec.type) != numbers.npos;
         spec.align = to_left ? '<' : zeros && is_number ? '=' : '>';
         if (zeros && is_number) spec.fill = {"0", false};
         marked_text text;
         if (spec.type == 's') {
-            text = shortened(to_text(what, left_), spec.precision);
+            text = shortened(to_text(number, left_), spec.precision);
         } else if (spec.type == 'r' || spec.type == 'a') {
-            text = shortened(to_repr(what, left_), spec.precision);
+            text = shortened(to_repr(number, left_), spec.precision);
         } else if (spec.type == 'c') {
-            text = what.is_text() ? one_character(*what.as_text())
-                                  : marked_text(character_of(integer_of(what, "%c")), true);
+            text = number.is_text() ? one_character(*number.as_text())
+                                    : marked_text(character_of(integer_of(number, "%c")), true);
         } else if (is_number) {
-            text = marked_text(number_text(what, spec), false);
+            text = marked_text(number_text(number, spec), false);
         } else {
             fail(std::string("unsupported format character '") + spec.type + "'");
         }
@@ -165,19 +165,19 @@ class percent {
         return text;
     }
 
-    static std::string number_text(const value& what, format_spec spec) {
+    static std::string number_text(const value& number, format_spec spec) {
         double real = 0;
         std::int64_t integer = 0;
-        require_defined(what);
-        if (!what.to_number(real)) {
+        require_defined(number);
+        if (!number.to_number(real)) {
             fail(std::string("%") + spec.type + " format: a number is required, not " +
-                 type_name(what));
+                 type_name(number));
         }
         if (std::string_view("eEfFgG").find(spec.type) != std::string_view::npos) {
             return real_digits(real, spec);
         }
         if (spec.type == 'i' || spec.type == 'u') spec.type = 'd';
-        if (!what.to_integer(integer)) {
+        if (!number.to_integer(integer)) {
             if (spec.type != 'd') fail("%x format: an integer is required, not float");
             if (!(std::abs(real) < 9e18)) fail("cannot convert float to integer");
             integer = static_cast<std::int64_t>(real);
@@ -234,25 +234,25 @@ format_spec spec_of(const marked_text& marked) {
     return spec;
 }
 
-marked_text formatted(const value& what, const marked_text& marked_spec, budget& left) {
+marked_text formatted(const value& item, const marked_text& marked_spec, budget& left) {
     const std::string& spec_text = marked_spec.bytes();
-    if (spec_text.empty()) return to_text(what, left);
+    if (spec_text.empty()) return to_text(item, left);
     format_spec spec = spec_of(marked_spec);
     std::int64_t integer = 0;
     double real = 0;
-    if (what.is_text()) {
+    if (item.is_text()) {
         if ((spec.type != 0 && spec.type != 's') || spec.align == '=' || spec.group != 0) {
             fail("the format specifier '" + spec_text + "' does not fit a text");
         }
         if (spec.align == '0') spec.align = '<';
-        return filled(shortened(*what.as_text(), spec.precision), spec, false, left);
+        return filled(shortened(*item.as_text(), spec.precision), spec, false, left);
     }
-    if (!what.to_number(real)) {
-        fail("unsupported format string passed to " + type_name(what) + ".__format__");
+    if (!item.to_number(real)) {
+        fail("unsupported format string passed to " + type_name(item) + ".__format__");
     }
     if (spec.align == '0') spec.align = '=';
     constexpr std::string_view integers = "bcdoxXn", reals = "eEfFgGn%";
-    const bool is_integer = what.to_integer(integer);
+    const bool is_integer = item.to_integer(integer);
     if (is_integer && (spec.type == 0 || integers.find(spec.type) != integers.npos)) {
         if (spec.precision >= 0) fail("Precision not allowed in integer format specifier");
         if (spec.type == 'c') return filled({character_of(integer), true}, spec, true, left);
@@ -260,7 +260,7 @@ marked_text formatted(const value& what, const marked_text& marked_spec, budget&
     }
     if (spec.type != 0 && reals.find(spec.type) == reals.npos) {
         fail(std::string("Unknown format code '") + spec.type + "' for object of type '" +
-             type_name(what) + "'");
+             type_name(item) + "'");
     }
     return filled({real_digits(real, spec), false}, spec, true, left);
 }
@@ -314,22 +314,22 @@ class brace {
             if (text[end] == ']') in_brackets = false;
             if (!in_brackets && (text[end] == '!' || text[end] == ':')) break;
         }
-        value what = field_value(std::string_view(text).substr(0, end));
+        value item = field_value(std::string_view(text).substr(0, end));
         if (end < text.size() && text[end] == '!') {
             const char conversion = end + 1 < text.size() ? text[end + 1] : ' ';
             end += 2;
             if (end < text.size() && text[end] != ':') fail("expected ':' after conversion");
             if (conversion == 's') {
-                what = to_text(what, left_);
+                item = to_text(item, left_);
             } else if (conversion == 'r' || conversion == 'a') {
-                what = to_repr(what, left_);
+                item = to_repr(item, left_);
             } else {
                 fail("unknown conversion specifier in a format");
             }
         }
         const std::size_t begin = std::min(end + 1, text.size());
         const marked_text spec = run(field.part(begin, text.size()), depth + 1);
-        return formatted(what, spec, left_);
+        return formatted(item, spec, left_);
     }
 
     value field_value(std::string_view name) {
@@ -337,15 +337,16 @@ class brace {
         value found = first_value(name.substr(0, end));
         for (std::size_t at = end; at < name.size();) {
             if (name[at] == '.') {
-                const std::size_t behind = std::min(name.find_first_of(".[", at + 1), name.size());
-                if (behind == at + 1) fail("Empty attribute in format string");
-                found = attribute_of(found, name.substr(at + 1, behind - at - 1), left_);
-                at = behind;
+                const std::size_t part_end =
+                    std::min(name.find_first_of(".[", at + 1), name.size());
+                if (part_end == at + 1) fail("Empty attribute in format string");
+                found = attribute_of(found, name.substr(at + 1, part_end - at - 1), left_);
+                at = part_end;
             } else if (name[at] == '[') {
-                const std::size_t behind = name.find(']', at);
-                if (behind == name.npos) fail("Missing ']' in format string");
-                found = item_of(found, key_of(name.substr(at + 1, behind - at - 1)), left_);
-                at = behind + 1;
+                const std::size_t part_end = name.find(']', at);
+                if (part_end == name.npos) fail("Missing ']' in format string");
+                found = item_of(found, key_of(name.substr(at + 1, part_end - at - 1)), left_);
+                at = part_end + 1;
             } else {
                 fail("Only '.' or '[' may follow ']' in format field specifier");
             }

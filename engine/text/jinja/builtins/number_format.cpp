@@ -55,13 +55,13 @@ std::string plain_real(double number, std::int64_t precision) {
     const bool is_long = size >= std::pow(10.0, static_cast<double>(precision - 1)) && size >= 1;
     if (is_long && power == out.npos && precision > 0 && number != 0) {
         out = printed(number, std::max<std::int64_t>(precision, 1) - 1, 'e', false);
-        const auto behind = out.find('e');
-        std::string head = out.substr(0, behind);
+        const auto exponent = out.find('e');
+        std::string head = out.substr(0, exponent);
         if (head.find('.') != head.npos) {
             head.erase(head.find_last_not_of('0') + 1);
             if (head.ends_with('.')) head.pop_back();
         }
-        out = head + out.substr(behind);
+        out = head + out.substr(exponent);
     }
     return out;
 }

@@ -150,9 +150,9 @@ value added(const value& a, const value& b, budget& left) {
     return make_list(std::move(all), form(*x));
 }
 
-value repeated(const value& what, std::int64_t times, budget& left) {
+value repeated(const value& item, std::int64_t times, budget& left) {
     const auto count = static_cast<std::size_t>(std::max<std::int64_t>(times, 0));
-    if (const marked_text* text = what.as_text()) {
+    if (const marked_text* text = item.as_text()) {
         if (text->empty() || count == 0) return marked_text();
         if (count > text_bytes_max) left.spend_text(count);
         left.spend_text(count * text->size());
@@ -161,7 +161,7 @@ value repeated(const value& what, std::int64_t times, budget& left) {
         for (std::size_t i = 0; i < count; ++i) out.append(*text);
         return out;
     }
-    const list_object& list = *what.as_list();
+    const list_object& list = *item.as_list();
     if (list.items.empty() || count == 0) return make_list({}, list.form);
     if (count > list_items_max) left.spend_items(count);
     left.spend_items(count * list.items.size());
@@ -381,10 +381,10 @@ value slice_of(const value& object, const value& start, const value& stop, const
                      list->form == list_form::list ? list_form::list : list_form::tuple);
 }
 
-std::int64_t integer_of(const value& v, const char* what) {
+std::int64_t integer_of(const value& v, const char* role) {
     std::int64_t number = 0;
     require_defined(v);
-    if (!v.to_integer(number)) fail(std::string(what) + " is no integer: " + type_name(v));
+    if (!v.to_integer(number)) fail(std::string(role) + " is no integer: " + type_name(v));
     return number;
 }
 

@@ -21,7 +21,7 @@ value item_of(const value& object, const value& key, budget& left);
 value slice_of(const value& object, const value& start, const value& stop, const value& step,
                budget& left);
 
-/// An integer. Fails for anything else, naming `what`.
-std::int64_t integer_of(const value& v, const char* what);
+/// An integer. Fails for anything else, naming `role`.
+std::int64_t integer_of(const value& v, const char* role);
 
 }  // namespace semantic::engine::jinja

@@ -27,7 +27,7 @@ byte_range part_of(const marked_text& self, const bound_arguments& given, std::s
         if (at < 0) at = std::max<std::int64_t>(at + length, 0);
         at = std::min(at, length + 1);
         const std::size_t byte = byte_of_character(self.bytes(), static_cast<std::size_t>(at));
-        // One behind the end is no place, not even for an empty text.
+        // One after the end is no position, not even for an empty text.
         return at > length ? self.size() + 1 : byte;
     };
     return {byte_at(first, 0), std::min(byte_at(first + 1, length), self.size())};
@@ -35,26 +35,27 @@ byte_range part_of(const marked_text& self, const bound_arguments& given, std::s
 
 enum class end_of_text { start, end };
 
-bool has_at(const marked_text& self, byte_range part, const value& what, end_of_text where,
+bool has_at(const marked_text& self, byte_range part, const value& wanted, end_of_text where,
             budget& left) {
-    if (const list_object* all = what.as_list(); all != nullptr && all->form == list_form::tuple) {
+    if (const list_object* all = wanted.as_list();
+        all != nullptr && all->form == list_form::tuple) {
         return std::any_of(all->items.begin(), all->items.end(), [&](const value& one) {
             if (!one.is_text()) fail("tuple for startswith and endswith must only contain str");
             return has_at(self, part, one, where, left);
         });
     }
-    require_defined(what);
-    const marked_text* affix = what.as_text();
+    require_defined(wanted);
+    const marked_text* affix = wanted.as_text();
     if (affix == nullptr) {
         fail("startswith and endswith first arg must be str or a tuple of str, not " +
-             type_name(what));
+             type_name(wanted));
     }
     left.spend_bytes(affix->size());
     if (part.begin > part.end) return false;
-    const std::string_view in =
+    const std::string_view text =
         std::string_view(self.bytes()).substr(part.begin, part.end - part.begin);
-    return where == end_of_text::start ? in.starts_with(affix->bytes())
-                                       : in.ends_with(affix->bytes());
+    return where == end_of_text::start ? text.starts_with(affix->bytes())
+                                       : text.ends_with(affix->bytes());
 }
 
 value startswith(const value& self, const arguments& all, budget& left) {
@@ -118,10 +119,10 @@ std::size_t found_in(const marked_text& self, const marked_text& needle, byte_ra
                      bool from_right, budget& left) {
     left.spend_bytes(self.size());
     if (part.begin > part.end) return std::string::npos;
-    const std::string_view in = std::string_view(self.bytes()).substr(0, part.end);
-    if (!from_right) return find_text(in, needle.bytes(), part.begin);
+    const std::string_view text = std::string_view(self.bytes()).substr(0, part.end);
+    if (!from_right) return find_text(text, needle.bytes(), part.begin);
     left.spend((part.end - part.begin) / 1024 * (1 + needle.size() / 16));
-    const std::size_t at = in.substr(part.begin).rfind(needle.bytes());
+    const std::size_t at = text.substr(part.begin).rfind(needle.bytes());
     return at == std::string_view::npos ? at : part.begin + at;
 }
 
@@ -158,11 +159,12 @@ value count(const value& self, const arguments& all, budget& left) {
     const byte_range part = part_of(text, given, 1, left);
     left.spend_bytes(text.size());
     if (part.begin > part.end) return 0;
-    const std::string_view in = std::string_view(text.bytes()).substr(0, part.end);
-    if (needle.empty()) return count_characters(in.substr(part.begin)) + 1;
+    const std::string_view searched = std::string_view(text.bytes()).substr(0, part.end);
+    if (needle.empty()) return count_characters(searched.substr(part.begin)) + 1;
     std::int64_t times = 0;
-    for (std::size_t at = find_text(in, needle.bytes(), part.begin); at != in.npos; ++times) {
-        at = find_text(in, needle.bytes(), at + needle.size());
+    for (std::size_t at = find_text(searched, needle.bytes(), part.begin); at != searched.npos;
+         ++times) {
+        at = find_text(searched, needle.bytes(), at + needle.size());
     }
     return times;
 }
@@ -270,9 +272,9 @@ value partition_from(const value& self, const arguments& all, budget& left, bool
         if (!from_right) std::swap(whole[0], whole[2]);
         return make_list(std::move(whole), list_form::tuple);
     }
-    const std::size_t behind = at + separator.size();
+    const std::size_t rest = at + separator.size();
     // The separator with the text's marks: a request's is not the template's, although equal.
-    return make_list({text.part(0, at), text.part(at, behind), text.part(behind, text.size())},
+    return make_list({text.part(0, at), text.part(at, rest), text.part(rest, text.size())},
                      list_form::tuple);
 }
 value partition(const value& self, const arguments& all, budget& left) {

@@ -15,7 +15,7 @@ namespace {
 
 constexpr std::int32_t sigma = 0x3a3;
 
-/// Whether the sigma at `at` ends a word: a letter stands before it and none behind it.
+/// Whether the sigma at `at` ends a word: a letter precedes it and none follows.
 bool is_final(std::string_view text, std::size_t at) {
     std::size_t before = at;
     bool letter_before = false;
@@ -27,9 +27,9 @@ bool is_final(std::string_view text, std::size_t at) {
         break;
     }
     if (!letter_before) return false;
-    for (std::size_t behind = next_character(text, at); behind < text.size();
-         behind = next_character(text, behind)) {
-        const std::int32_t code = character_at(text, behind);
+    for (std::size_t next = next_character(text, at); next < text.size();
+         next = next_character(text, next)) {
+        const std::int32_t code = character_at(text, next);
         if (!letters::is_ignorable(code)) return !letters::is_cased(code);
     }
     return true;
@@ -117,7 +117,7 @@ marked_text replaced(const marked_text& text, const marked_text& old, const mark
         if (count > 0) --count;
     };
     if (old.empty()) {
-        // In front of the first character, behind each.
+        // In front of the first character, after each.
         while (count != 0) {
             put();
             if (at == bytes.size()) return out;
@@ -180,9 +180,9 @@ std::vector<byte_range> lines_of(std::string_view text, bool with_ends) {
             continue;
         }
         const bool two = text[at] == '\r' && end < text.size() && text[end] == '\n';
-        const std::size_t behind = two ? end + 1 : end;
-        out.push_back({begin, with_ends ? behind : at});
-        begin = at = behind;
+        const std::size_t next = two ? end + 1 : end;
+        out.push_back({begin, with_ends ? next : at});
+        begin = at = next;
     }
     if (begin < text.size()) out.push_back({begin, text.size()});
     return out;

@@ -1,4 +1,4 @@
-// What stands behind `is`.
+// The tests that follow `is`.
 
 #include <algorithm>
 #include <array>
@@ -19,122 +19,122 @@ const value& other(const arguments& all) {
     return all.positional[0];
 }
 
-bool leaves(const value& what, const value& divisor, std::int64_t rest, budget& left) {
-    return equal(apply(operation::modulo, what, divisor, left), rest, left);
+bool leaves(const value& item, const value& divisor, std::int64_t rest, budget& left) {
+    return equal(apply(operation::modulo, item, divisor, left), rest, left);
 }
-bool odd(const value& what, const arguments& all, budget& left) {
+bool odd(const value& item, const arguments& all, budget& left) {
     require_none(all);
-    return leaves(what, 2, 1, left);
+    return leaves(item, 2, 1, left);
 }
-bool even(const value& what, const arguments& all, budget& left) {
+bool even(const value& item, const arguments& all, budget& left) {
     require_none(all);
-    return leaves(what, 2, 0, left);
+    return leaves(item, 2, 0, left);
 }
-bool divisibleby(const value& what, const arguments& all, budget& left) {
-    return leaves(what, bound_arguments("divisibleby", all, {"num"}).required(0), 0, left);
+bool divisibleby(const value& item, const arguments& all, budget& left) {
+    return leaves(item, bound_arguments("divisibleby", all, {"num"}).required(0), 0, left);
 }
 
-bool defined(const value& what, const arguments& all, budget&) {
+bool defined(const value& item, const arguments& all, budget&) {
     require_none(all);
-    return !what.is_undefined();
+    return !item.is_undefined();
 }
-bool undefined(const value& what, const arguments& all, budget&) {
+bool undefined(const value& item, const arguments& all, budget&) {
     require_none(all);
-    return what.is_undefined();
+    return item.is_undefined();
 }
-bool none(const value& what, const arguments& all, budget&) {
+bool none(const value& item, const arguments& all, budget&) {
     require_none(all);
-    return what.is_none();
+    return item.is_none();
 }
-bool boolean(const value& what, const arguments& all, budget&) {
+bool boolean(const value& item, const arguments& all, budget&) {
     require_none(all);
-    return what.as_bool() != nullptr;
+    return item.as_bool() != nullptr;
 }
-bool is_false(const value& what, const arguments& all, budget&) {
+bool is_false(const value& item, const arguments& all, budget&) {
     require_none(all);
-    return what.as_bool() != nullptr && !*what.as_bool();
+    return item.as_bool() != nullptr && !*item.as_bool();
 }
-bool is_really_true(const value& what, const arguments& all, budget&) {
+bool is_really_true(const value& item, const arguments& all, budget&) {
     require_none(all);
-    return what.as_bool() != nullptr && *what.as_bool();
+    return item.as_bool() != nullptr && *item.as_bool();
 }
-bool integer(const value& what, const arguments& all, budget&) {
+bool integer(const value& item, const arguments& all, budget&) {
     require_none(all);
-    return what.is_number() && what.as_bool() == nullptr && what.as_float() == nullptr;
+    return item.is_number() && item.as_bool() == nullptr && item.as_float() == nullptr;
 }
-bool is_float(const value& what, const arguments& all, budget&) {
+bool is_float(const value& item, const arguments& all, budget&) {
     require_none(all);
-    return what.as_float() != nullptr;
+    return item.as_float() != nullptr;
 }
-bool number(const value& what, const arguments& all, budget&) {
+bool number(const value& item, const arguments& all, budget&) {
     require_none(all);
-    return what.is_number();
+    return item.is_number();
 }
-bool string(const value& what, const arguments& all, budget&) {
+bool string(const value& item, const arguments& all, budget&) {
     require_none(all);
-    return what.is_text();
+    return item.is_text();
 }
-bool mapping(const value& what, const arguments& all, budget&) {
+bool mapping(const value& item, const arguments& all, budget&) {
     require_none(all);
-    return what.as_dict() != nullptr;
+    return item.as_dict() != nullptr;
 }
-bool sequence(const value& what, const arguments& all, budget&) {
+bool sequence(const value& item, const arguments& all, budget&) {
     require_none(all);
-    const list_object* list = what.as_list();
+    const list_object* list = item.as_list();
     if (list != nullptr) return list->form <= list_form::range;
-    return what.is_text() || what.as_dict() != nullptr || what.is_undefined();
+    return item.is_text() || item.as_dict() != nullptr || item.is_undefined();
 }
-bool iterable(const value& what, const arguments& all, budget&) {
+bool iterable(const value& item, const arguments& all, budget&) {
     require_none(all);
-    return what.is_text() || what.as_dict() != nullptr || what.as_list() != nullptr ||
-           what.as_loop() != nullptr || what.is_undefined();
+    return item.is_text() || item.as_dict() != nullptr || item.as_list() != nullptr ||
+           item.as_loop() != nullptr || item.is_undefined();
 }
-bool callable(const value& what, const arguments& all, budget&) {
+bool callable(const value& item, const arguments& all, budget&) {
     require_none(all);
     // Python's undefined and loop objects can be called, if only to fail.
-    return what.as_callable() != nullptr || what.is_undefined() || what.as_loop() != nullptr;
+    return item.as_callable() != nullptr || item.is_undefined() || item.as_loop() != nullptr;
 }
-bool escaped_already(const value& what, const arguments& all, budget&) {
+bool escaped_already(const value& item, const arguments& all, budget&) {
     require_none(all);
-    return what.is_text() && what.as_text()->is_markup;
+    return item.is_text() && item.as_text()->is_markup;
 }
 
-bool calls(const value& what, const char* name, budget& left) {
-    const value text = to_text(what, left);
+bool calls(const value& item, const char* name, budget& left) {
+    const value text = to_text(item, left);
     return is_true(find_method(text, name)->call(text, {}, left));
 }
-bool lower(const value& what, const arguments& all, budget& left) {
+bool lower(const value& item, const arguments& all, budget& left) {
     require_none(all);
-    return calls(what, "islower", left);
+    return calls(item, "islower", left);
 }
-bool upper(const value& what, const arguments& all, budget& left) {
+bool upper(const value& item, const arguments& all, budget& left) {
     require_none(all);
-    return calls(what, "isupper", left);
+    return calls(item, "isupper", left);
 }
 
-bool sameas(const value& what, const arguments& all, budget& left) {
-    const value& with = bound_arguments("sameas", all, {"other"}).required(0);
-    if (what.identity() != nullptr || with.identity() != nullptr) {
-        if (what.is_text() && with.is_text()) return equal(what, with, left);
-        return what.identity() == with.identity();
+bool sameas(const value& item, const arguments& all, budget& left) {
+    const value& other = bound_arguments("sameas", all, {"other"}).required(0);
+    if (item.identity() != nullptr || other.identity() != nullptr) {
+        if (item.is_text() && other.is_text()) return equal(item, other, left);
+        return item.identity() == other.identity();
     }
-    return type_name(what) == type_name(with) && equal(what, with, left);
+    return type_name(item) == type_name(other) && equal(item, other, left);
 }
-bool in(const value& what, const arguments& all, budget& left) {
-    return contains(bound_arguments("in", all, {"seq"}).required(0), what, left);
+bool contained(const value& item, const arguments& all, budget& left) {
+    return contains(bound_arguments("in", all, {"seq"}).required(0), item, left);
 }
-bool names_filter(const value& what, const arguments& all, budget&) {
+bool names_filter(const value& item, const arguments& all, budget&) {
     require_none(all);
-    return what.is_text() && is_filter(what.as_text()->bytes());
+    return item.is_text() && is_filter(item.as_text()->bytes());
 }
-bool names_test(const value& what, const arguments& all, budget&) {
+bool names_test(const value& item, const arguments& all, budget&) {
     require_none(all);
-    return what.is_text() && is_test(what.as_text()->bytes());
+    return item.is_text() && is_test(item.as_text()->bytes());
 }
 
 template <operation Op>
-bool compares(const value& what, const arguments& all, budget& left) {
-    return is_true(apply(Op, what, other(all), left));
+bool compares(const value& item, const arguments& all, budget& left) {
+    return is_true(apply(Op, item, other(all), left));
 }
 constexpr test_function eq = compares<operation::equal>;
 constexpr test_function ne = compares<operation::not_equal>;
@@ -164,7 +164,7 @@ constexpr std::array all_tests{
     named_test{"ge", ge},
     named_test{"greaterthan", gt},
     named_test{"gt", gt},
-    named_test{"in", in},
+    named_test{"in", contained},
     named_test{"integer", integer},
     named_test{"iterable", iterable},
     named_test{"le", le},

@@ -75,8 +75,8 @@ class unescaper {
     void escape(char c) {
         constexpr std::string_view letters = "\\'\"abfnrtv";
         constexpr std::string_view meant = "\\'\"\a\b\f\n\r\t\v";
-        if (const auto which = letters.find(c); which != letters.npos) {
-            out_ += meant[which];
+        if (const auto letter = letters.find(c); letter != letters.npos) {
+            out_ += meant[letter];
         } else if (c >= '0' && c <= '7') {
             --at_;
             std::uint32_t code = 0;
@@ -129,12 +129,12 @@ class lexer {
     }
 
   private:
-    [[noreturn]] void syntax(std::string what) { fail(std::move(what), error_kind::syntax); }
+    [[noreturn]] void syntax(std::string message) { fail(std::move(message), error_kind::syntax); }
 
-    bool follows(std::string_view what, std::size_t at) const {
-        return text_.substr(std::min(at, text_.size())).starts_with(what);
+    bool follows(std::string_view text, std::size_t at) const {
+        return text_.substr(std::min(at, text_.size())).starts_with(text);
     }
-    bool here(std::string_view what) const { return follows(what, at_); }
+    bool here(std::string_view text) const { return follows(text, at_); }
 
     std::size_t behind_space(std::size_t at) const {
         while (at < text_.size() && is_python_space(character_at(text_, at))) {
@@ -218,19 +218,19 @@ class lexer {
     /// Takes the end of a tag, `mark` with its sign, when it is here. `trims`: it takes the line
     /// break behind it.
     bool tag_end(std::string_view mark, bool trims) {
-        std::size_t behind = 0;
+        std::size_t after = 0;
         if (trims && here("+") && follows(mark, at_ + 1)) {
-            behind = at_ + 3;
+            after = at_ + 3;
         } else if (here("-") && follows(mark, at_ + 1)) {
-            behind = behind_space(at_ + 3);
+            after = behind_space(at_ + 3);
         } else if (here(mark)) {
-            behind = at_ + 2;
-            if (trims && follows("\n", behind)) ++behind;
+            after = at_ + 2;
+            if (trims && follows("\n", after)) ++after;
         } else {
             return false;
         }
-        at_ = behind;
-        line_starts_ = text_[behind - 1] == '\n';
+        at_ = after;
+        line_starts_ = text_[after - 1] == '\n';
         return true;
     }
 
@@ -290,9 +290,9 @@ class lexer {
                 }
                 at_ = here_was;
             }
-            const std::size_t behind = behind_space(at_);
-            if (behind != at_) {
-                at_ = behind;
+            const std::size_t next = behind_space(at_);
+            if (next != at_) {
+                at_ = next;
                 continue;
             }
             if (!number() && !name() && !text()) balance(open, operation());
@@ -340,7 +340,7 @@ class lexer {
         if (!is_digit(text_[at_])) return false;
         std::size_t end = behind_digits(at_);
         bool is_real = false;
-        // Not behind a dot: `list.0.1` are two indexes.
+        // Not after a dot: `list.0.1` are two indexes.
         if (at_ == 0 || text_[at_ - 1] != '.') {
             if (end < text_.size() && text_[end] == '.') {
                 const std::size_t fraction = behind_digits(end + 1);
@@ -349,10 +349,10 @@ class lexer {
             }
             if (end < text_.size() && (text_[end] == 'e' || text_[end] == 'E')) {
                 const std::size_t power = end + (sign_at(end + 1) == ' ' ? 1 : 2);
-                const std::size_t behind = behind_digits(power);
-                if (behind != power) {
+                const std::size_t digits_end = behind_digits(power);
+                if (digits_end != power) {
                     is_real = true;
-                    end = behind;
+                    end = digits_end;
                 }
             }
         }

@@ -53,8 +53,8 @@ void parser::expect(token_kind kind, const char* spelling) {
     take();
 }
 
-void parser::syntax(std::string what) const {
-    throw stopped{error_kind::syntax, std::move(what), now().at, true};
+void parser::syntax(std::string message) const {
+    throw stopped{error_kind::syntax, std::move(message), now().at, true};
 }
 
 std::string parser::described(const token& one) {
@@ -141,7 +141,7 @@ statement parser::tag() {
     if (name == "macro") return macro();
     if (name == "call") return call_block();
     if (name == "filter") return filter_block();
-    if (name == "with") return with();
+    if (name == "with") return with_statement();
     if (name == "break") return jump(statement_kind::break_loop);
     if (name == "continue") return jump(statement_kind::continue_loop);
     if (name == "generation") {
@@ -224,9 +224,9 @@ void parser::parameters(signature& out) {
 std::unique_ptr<const signature> parser::closed_over(signature head, tags ends) {
     auto out = std::make_unique<signature>(std::move(head));
     open_.push_back(out.get());
-    const unsigned around = std::exchange(loops_, 0);
+    const unsigned outer_loops = std::exchange(loops_, 0);
     out->body = body(ends);
-    loops_ = around;
+    loops_ = outer_loops;
     open_.pop_back();
     for (const name_id parameter : out->parameters) {
         if (names_[parameter] == "caller") out->uses_caller = false;
@@ -268,7 +268,7 @@ statement parser::filter_block() {
     return out;
 }
 
-statement parser::with() {
+statement parser::with_statement() {
     statement out = made(statement_kind::with);
     take();
     while (now().kind != token_kind::block_end && !now().is_op(":")) {

@@ -31,7 +31,7 @@ class parser {
     void expect_name(std::string_view name);
     std::string any_name();
     void expect(token_kind kind, const char* spelling);
-    [[noreturn]] void syntax(std::string what) const;
+    [[noreturn]] void syntax(std::string message) const;
     static std::string described(const token& one);
     name_id id_of(const std::string& name);
 
@@ -48,7 +48,7 @@ class parser {
     statement macro();
     statement call_block();
     statement filter_block();
-    statement with();
+    statement with_statement();
     statement jump(statement_kind kind);
     void print(block& out);
     void parameters(signature& out);
@@ -61,7 +61,7 @@ class parser {
     expression_ptr expression_of(expression_kind kind, position at,
                                  std::vector<expression_ptr> parts) const;
     template <class... Parts>
-    expression_ptr of(expression_kind kind, position at, Parts... parts) const {
+    expression_ptr make(expression_kind kind, position at, Parts... parts) const {
         std::vector<expression_ptr> all;
         (all.push_back(std::move(parts)), ...);
         return expression_of(kind, at, std::move(all));
@@ -80,14 +80,14 @@ class parser {
     expression_ptr primary();
     expression_ptr list();
     expression_ptr dict();
-    expression_ptr postfix(expression_ptr of_it);
-    expression_ptr filters(expression_ptr of_it);
-    expression_ptr filter_chain(expression_ptr of_it);
-    expression_ptr filter(expression_ptr of_it);
-    expression_ptr test(expression_ptr of_it);
-    expression_ptr subscript(expression_ptr of_it);
-    expression_ptr bracket_subscript(expression_ptr of_it, position at);
-    expression_ptr call(expression_ptr of_it);
+    expression_ptr postfix(expression_ptr operand);
+    expression_ptr filters(expression_ptr operand);
+    expression_ptr filter_chain(expression_ptr operand);
+    expression_ptr filter(expression_ptr operand);
+    expression_ptr test(expression_ptr operand);
+    expression_ptr subscript(expression_ptr operand);
+    expression_ptr bracket_subscript(expression_ptr operand, position at);
+    expression_ptr call(expression_ptr operand);
     call_arguments given();
     void one_argument(call_arguments& out);
     std::string dotted_name();
@@ -105,16 +105,17 @@ class parser {
 /// Counts a level of nesting while it lives.
 class parser::nested {
   public:
-    explicit nested(parser& of) : of_(of) {
-        if (of_.depth_ >= syntax_depth_max) of_.syntax("the template is nested too deeply");
-        ++of_.depth_;
+    explicit nested(parser& counted) : counted_(counted) {
+        if (counted_.depth_ >= syntax_depth_max)
+            counted_.syntax("the template is nested too deeply");
+        ++counted_.depth_;
     }
-    ~nested() { --of_.depth_; }
+    ~nested() { --counted_.depth_; }
     nested(const nested&) = delete;
     nested& operator=(const nested&) = delete;
 
   private:
-    parser& of_;
+    parser& counted_;
 };
 
 }  // namespace semantic::engine::jinja

@@ -86,8 +86,8 @@ expression_ptr parser::whole(bool with_condition) {
     while (skip_name("if")) {
         expression_ptr test = any();
         expression_ptr otherwise = skip_name("else") ? whole() : nullptr;
-        out = of(expression_kind::condition, at, std::move(test), std::move(out),
-                 std::move(otherwise));
+        out = make(expression_kind::condition, at, std::move(test), std::move(out),
+                   std::move(otherwise));
         at = now().at;
     }
     return out;
@@ -96,21 +96,21 @@ expression_ptr parser::whole(bool with_condition) {
 expression_ptr parser::any() {
     const position at = now().at;
     expression_ptr left = all();
-    while (skip_name("or")) left = of(expression_kind::any, at, std::move(left), all());
+    while (skip_name("or")) left = make(expression_kind::any, at, std::move(left), all());
     return left;
 }
 
 expression_ptr parser::all() {
     const position at = now().at;
     expression_ptr left = negation();
-    while (skip_name("and")) left = of(expression_kind::all, at, std::move(left), negation());
+    while (skip_name("and")) left = make(expression_kind::all, at, std::move(left), negation());
     return left;
 }
 
 expression_ptr parser::negation() {
     const nested level(*this);
     const position at = now().at;
-    if (skip_name("not")) return of(expression_kind::not_true, at, negation());
+    if (skip_name("not")) return make(expression_kind::not_true, at, negation());
     return comparison();
 }
 
@@ -186,9 +186,9 @@ expression_ptr parser::unary(bool with_filters) {
     const position at = now().at;
     expression_ptr out;
     if (skip_op("-")) {
-        out = of(expression_kind::negative, at, unary(false));
+        out = make(expression_kind::negative, at, unary(false));
     } else if (skip_op("+")) {
-        out = of(expression_kind::positive, at, unary(false));
+        out = make(expression_kind::positive, at, unary(false));
     } else {
         out = primary();
     }
@@ -234,10 +234,10 @@ expression_ptr parser::primary() {
 }
 
 void parser::note_use(const std::string& name) {
-    for (signature* around : open_) {
-        around->uses_caller |= name == "caller";
-        around->uses_kwargs |= name == "kwargs";
-        around->uses_varargs |= name == "varargs";
+    for (signature* enclosing : open_) {
+        enclosing->uses_caller |= name == "caller";
+        enclosing->uses_kwargs |= name == "kwargs";
+        enclosing->uses_varargs |= name == "varargs";
     }
 }
 
@@ -267,50 +267,50 @@ expression_ptr parser::dict() {
     return expression_of(expression_kind::dict, at, std::move(pairs));
 }
 
-expression_ptr parser::postfix(expression_ptr of_it) {
+expression_ptr parser::postfix(expression_ptr operand) {
     for (;;) {
         if (now().is_op(".") || now().is_op("[")) {
-            of_it = subscript(std::move(of_it));
+            operand = subscript(std::move(operand));
         } else if (now().is_op("(")) {
-            of_it = call(std::move(of_it));
+            operand = call(std::move(operand));
         } else {
-            return of_it;
+            return operand;
         }
     }
 }
 
-expression_ptr parser::filters(expression_ptr of_it) {
+expression_ptr parser::filters(expression_ptr operand) {
     for (;;) {
         if (now().is_op("|")) {
-            of_it = filter_chain(std::move(of_it));
+            operand = filter_chain(std::move(operand));
         } else if (now().is_name("is")) {
-            of_it = test(std::move(of_it));
+            operand = test(std::move(operand));
         } else if (now().is_op("(")) {
-            of_it = call(std::move(of_it));
+            operand = call(std::move(operand));
         } else {
-            return of_it;
+            return operand;
         }
     }
 }
 
-expression_ptr parser::subscript(expression_ptr of_it) {
+expression_ptr parser::subscript(expression_ptr operand) {
     const position at = now().at;
-    if (skip_op("[")) return bracket_subscript(std::move(of_it), at);
+    if (skip_op("[")) return bracket_subscript(std::move(operand), at);
     take();
     const token member = take();
     if (member.kind == token_kind::integer) {
         expression key{.kind = expression_kind::constant, .at = member.at};
         key.constant = member.integer;
-        return of(expression_kind::item, at, std::move(of_it), made(std::move(key)));
+        return make(expression_kind::item, at, std::move(operand), made(std::move(key)));
     }
     if (member.kind != token_kind::name) syntax("expected a name or a number behind '.'");
     expression out{.kind = expression_kind::attribute, .at = member.at, .name = member.text};
-    out.parts.push_back(std::move(of_it));
+    out.parts.push_back(std::move(operand));
     return made(std::move(out));
 }
 
 /// Behind "[": a key, or up to three bounds between colons.
-expression_ptr parser::bracket_subscript(expression_ptr of_it, position at) {
+expression_ptr parser::bracket_subscript(expression_ptr operand, position at) {
     expression_ptr first = now().is_op(":") ? nullptr : whole();
     if (first != nullptr && now().is_op(",")) {
         std::vector<expression_ptr> keys;
@@ -319,7 +319,7 @@ expression_ptr parser::bracket_subscript(expression_ptr of_it, position at) {
         first = expression_of(expression_kind::tuple, at, std::move(keys));
     }
     if (skip_op("]")) {
-        return of(expression_kind::item, at, std::move(of_it), std::move(first));
+        return make(expression_kind::item, at, std::move(operand), std::move(first));
     }
     expect_op(":");
     const auto bound = [&]() -> expression_ptr {
@@ -328,13 +328,13 @@ expression_ptr parser::bracket_subscript(expression_ptr of_it, position at) {
     expression_ptr stop = bound();
     expression_ptr step = skip_op(":") ? bound() : nullptr;
     expect_op("]");
-    return of(expression_kind::slice, at, std::move(of_it), std::move(first), std::move(stop),
-              std::move(step));
+    return make(expression_kind::slice, at, std::move(operand), std::move(first), std::move(stop),
+                std::move(step));
 }
 
-expression_ptr parser::call(expression_ptr of_it) {
+expression_ptr parser::call(expression_ptr operand) {
     expression out{.kind = expression_kind::call, .at = now().at};
-    out.parts.push_back(std::move(of_it));
+    out.parts.push_back(std::move(operand));
     out.given = given();
     return made(std::move(out));
 }
@@ -380,27 +380,27 @@ std::string parser::dotted_name() {
     return name;
 }
 
-/// Filters behind each other; `of_it` itself when there are none.
-expression_ptr parser::filter_chain(expression_ptr of_it) {
-    while (skip_op("|")) of_it = filter(std::move(of_it));
-    return of_it;
+/// A chain of filters; `operand` itself when there are none.
+expression_ptr parser::filter_chain(expression_ptr operand) {
+    while (skip_op("|")) operand = filter(std::move(operand));
+    return operand;
 }
 
-expression_ptr parser::filter(expression_ptr of_it) {
+expression_ptr parser::filter(expression_ptr operand) {
     expression out{.kind = expression_kind::filter, .at = now().at};
     out.name = dotted_name();
-    out.parts.push_back(std::move(of_it));
+    out.parts.push_back(std::move(operand));
     if (now().is_op("(")) out.given = given();
     return made(std::move(out));
 }
 
-expression_ptr parser::test(expression_ptr of_it) {
+expression_ptr parser::test(expression_ptr operand) {
     take();
     const position at = now().at;
     const bool negated = skip_name("not");
     expression out{.kind = expression_kind::test, .at = now().at};
     out.name = dotted_name();
-    out.parts.push_back(std::move(of_it));
+    out.parts.push_back(std::move(operand));
     const token& next = now();
     const bool ends = next.is_name("else") || next.is_name("or") || next.is_name("and");
     const bool begins = next.kind == token_kind::name || next.kind == token_kind::text ||
@@ -413,7 +413,7 @@ expression_ptr parser::test(expression_ptr of_it) {
         out.given.positional.push_back(postfix(primary()));
     }
     expression_ptr tested = made(std::move(out));
-    return negated ? of(expression_kind::not_true, at, std::move(tested)) : std::move(tested);
+    return negated ? make(expression_kind::not_true, at, std::move(tested)) : std::move(tested);
 }
 
 }  // namespace semantic::engine::jinja

@@ -22,10 +22,10 @@ void marked_text::mark(std::size_t begin, std::size_t end) {
 }
 
 bool marked_text::is_content(std::size_t at) const noexcept {
-    const auto behind = std::upper_bound(
+    const auto next = std::upper_bound(
         content_.begin(), content_.end(), at,
         [](std::size_t place, const byte_range& range) { return place < range.end; });
-    return behind != content_.end() && behind->begin <= at;
+    return next != content_.end() && next->begin <= at;
 }
 
 void marked_text::append(std::string_view text, bool is_content) {

@@ -106,11 +106,11 @@ class value_reader {
             whole_ = std::move(one);
             return true;
         }
-        open_value& into = open_.back();
-        if (into.is_object)
-            add_member(into, std::move(one));
+        open_value& parent = open_.back();
+        if (parent.is_object)
+            add_member(parent, std::move(one));
         else
-            into.items.push_back(std::move(one));
+            parent.items.push_back(std::move(one));
         return true;
     }
     static void add_member(open_value& object, value one) {

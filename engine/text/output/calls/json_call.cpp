@@ -44,7 +44,7 @@ class json_call_reader final : public call_reader {
   private:
     enum class part { other, name, arguments, written_arguments };
 
-    /// Returns: false when `c` is behind the call.
+    /// Returns: false when `c` is after the call.
     bool take(char c) {
         if (ended_) return take_second_brace(c);
         if (kind_ == call_object::hermes && c == '<' && lacks_a_brace()) {
@@ -100,10 +100,10 @@ class json_call_reader final : public call_reader {
 
     void take_piece(const std::string& piece) {
         if (part_ == part::other) return;
-        std::string& into = part_ == part::name        ? name_json_
-                            : part_ == part::arguments ? arguments_
-                                                       : written_;
-        into += piece;
+        std::string& target = part_ == part::name        ? name_json_
+                              : part_ == part::arguments ? arguments_
+                                                         : written_;
+        target += piece;
         if (json_.depth() != 1 || json_.in_string()) return;
         if (part_ == part::name) {
             name_ = text_of_json(name_json_);
@@ -175,7 +175,7 @@ class arguments_reader final : public call_reader {
     json_stream json_;
 };
 
-/// What stands in front of arguments ends at their brace, which no name has.
+/// The text before the arguments ends at their brace, which no name has.
 class headed_reader : public call_reader {
   public:
     std::size_t read(std::string_view text) override {
@@ -236,7 +236,7 @@ constexpr std::array<std::string_view, 1> list_closers{"]"};
 constexpr std::array<std::string_view, 2> nemotron_closers{"]", "</TOOLCALL>"};
 constexpr std::array<std::string_view, 2> listed_closers{"]", "</tool_calls>"};
 
-/// [{"name": ..., "arguments": ...}, ...], or such objects one behind the other.
+/// [{"name": ..., "arguments": ...}, ...], or such objects one after the other.
 class list_reader : public headed_reader {
   public:
     using closer_span = std::span<const std::string_view>;
@@ -320,13 +320,13 @@ class deepseek_reader final : public headed_reader {
         const std::size_t separator = head.find(deepseek_separator);
         if (separator == std::string_view::npos) return nullptr;
         std::string_view name = without_space(head.substr(0, separator));
-        std::string_view behind = without_space(head.substr(separator + deepseek_separator.size()));
-        if (behind.ends_with(fence)) {
-            behind = without_space(behind.substr(0, behind.size() - fence.size()));
-        } else if (behind.ends_with("```")) {
-            behind = without_space(behind.substr(0, behind.size() - 3));
+        std::string_view rest = without_space(head.substr(separator + deepseek_separator.size()));
+        if (rest.ends_with(fence)) {
+            rest = without_space(rest.substr(0, rest.size() - fence.size()));
+        } else if (rest.ends_with("```")) {
+            rest = without_space(rest.substr(0, rest.size() - 3));
         }
-        if (!behind.empty()) name = behind;  // what stands in front is the type
+        if (!rest.empty()) name = rest;  // the text before it is the type
         if (!is_name(name)) return nullptr;
         return make_arguments_reader(std::string(name));
     }

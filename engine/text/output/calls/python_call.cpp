@@ -34,11 +34,11 @@ std::string_view json_of_word(std::string_view word) {
 /// Writes what it reads as JSON, which goes through the same checks as everybody's.
 class python_reader final : public call_reader {
   public:
-    enum class around { fence, tags, list };
+    enum class frame { fence, tags, list };
 
     /// `awaits_list`: the bracket that opens the list has not been read yet.
-    python_reader(const offered_tools& tools, around calls, bool awaits_list)
-        : tools_(tools), around_(calls), awaits_list_(awaits_list) {}
+    python_reader(const offered_tools& tools, frame calls, bool awaits_list)
+        : tools_(tools), frame_(calls), awaits_list_(awaits_list) {}
 
     std::size_t read(std::string_view text) override {
         std::size_t at = 0;
@@ -49,13 +49,13 @@ class python_reader final : public call_reader {
     }
 
     std::span<const std::string_view> closers() const override {
-        if (around_ == around::list) return list_closers;
-        if (around_ == around::tags) return tag_closers;
+        if (frame_ == frame::list) return list_closers;
+        if (frame_ == frame::tags) return tag_closers;
         return fence_closers;
     }
     std::unique_ptr<call_reader> next(char c) const override {
         if (!begins_name(c) && c != ',' && c != ';') return nullptr;
-        return std::make_unique<python_reader>(tools_, around_, false);
+        return std::make_unique<python_reader>(tools_, frame_, false);
     }
 
   private:
@@ -129,7 +129,7 @@ class python_reader final : public call_reader {
     void before_name(char c) {
         if (awaits_list_) {
             awaits_list_ = false;
-            // One call may stand without its list.
+            // One call may come without its list.
             if (c == '[') return;
         }
         if (begins_name(c)) {
@@ -161,9 +161,9 @@ class python_reader final : public call_reader {
         stage_ = stage::item;
     }
 
-    bool in_word(char c, bool is_part, stage behind) {
+    bool in_word(char c, bool is_part, stage next_stage) {
         if (!is_part) {
-            stage_ = behind;
+            stage_ = next_stage;
             return false;
         }
         word_ += c;
@@ -240,7 +240,7 @@ class python_reader final : public call_reader {
         for (const char c : key) write_character(c);
         write("\":");
     }
-    /// The parameter that stands at this place.
+    /// The parameter at this position.
     void write_place() {
         const std::optional<std::string> key = tools_.parameter_at(name_, place_);
         if (!key) return fail();
@@ -367,7 +367,7 @@ class python_reader final : public call_reader {
     }
 
     const offered_tools tools_;
-    const around around_;
+    const frame frame_;
     bool awaits_list_;
     stage stage_ = stage::before_name;
     json_stream json_;
@@ -389,21 +389,21 @@ class python_reader final : public call_reader {
 }  // namespace
 
 std::unique_ptr<call_reader> read_tool_code_call(const offered_tools& tools, std::string_view) {
-    return std::make_unique<python_reader>(tools, python_reader::around::fence, false);
+    return std::make_unique<python_reader>(tools, python_reader::frame::fence, false);
 }
 
 std::unique_ptr<call_reader> read_olmo_call(const offered_tools& tools, std::string_view) {
-    return std::make_unique<python_reader>(tools, python_reader::around::tags, false);
+    return std::make_unique<python_reader>(tools, python_reader::frame::tags, false);
 }
 
 std::unique_ptr<call_reader> read_lfm2_call(const offered_tools& tools, std::string_view) {
-    return std::make_unique<python_reader>(tools, python_reader::around::list, true);
+    return std::make_unique<python_reader>(tools, python_reader::frame::list, true);
 }
 
 /// Reads the literal as the only argument of a call.
 std::string json_of_python(std::string_view literal) {
     constexpr std::string_view head = "{\"x\":";
-    python_reader reader(offered_tools(), python_reader::around::fence, false);
+    python_reader reader(offered_tools(), python_reader::frame::fence, false);
     reader.read("f(x=");
     const bool is_all = reader.read(literal) == literal.size() &&
                         reader.at() == call_reader::state::open && reader.read(")") == 1 &&

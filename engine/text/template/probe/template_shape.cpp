@@ -15,26 +15,26 @@ class prober {
   public:
     explicit prober(const shape_trial& render) : render_(render) {}
 
-    /// Sets `which` by whether a rendering of `chat` has all of `wanted`.
-    void find(flag which, const conversation& chat, parts wanted) {
+    /// Sets `ability` by whether a rendering of `chat` has all of `wanted`.
+    void find(flag ability, const conversation& chat, parts wanted) {
         const outcome seen = try_out(chat, wanted);
-        found_.renders.*which = seen == outcome::prints;
-        if (seen == outcome::leaves_out) found_.leaves_out.*which = false;
+        found_.renders.*ability = seen == outcome::prints;
+        if (seen == outcome::leaves_out) found_.leaves_out.*ability = false;
     }
     /// The same of a conversation with calls: templates may know calls, but not what may be called.
-    void find_with_or_without_tools(flag which, conversation chat, parts wanted) {
+    void find_with_or_without_tools(flag ability, conversation chat, parts wanted) {
         const outcome told = try_out(chat, wanted);
         chat.tools.clear();
         const outcome untold = told == outcome::prints ? told : try_out(chat, wanted);
-        found_.renders.*which = untold == outcome::prints;
+        found_.renders.*ability = untold == outcome::prints;
         const bool is_left_out = told == outcome::leaves_out || untold == outcome::leaves_out;
-        if (untold != outcome::prints && is_left_out) found_.leaves_out.*which = false;
+        if (untold != outcome::prints && is_left_out) found_.leaves_out.*ability = false;
     }
     /// Looks only for what is left out of `chat`.
-    void find_left_out(flag which, const conversation& chat, parts wanted) {
-        if (try_out(chat, wanted) == outcome::leaves_out) found_.leaves_out.*which = false;
+    void find_left_out(flag ability, const conversation& chat, parts wanted) {
+        if (try_out(chat, wanted) == outcome::leaves_out) found_.leaves_out.*ability = false;
     }
-    bool renders(flag which) const { return found_.renders.*which; }
+    bool renders(flag ability) const { return found_.renders.*ability; }
     template_shapes take() { return found_; }
 
   private:
@@ -81,10 +81,10 @@ void find_places_of_tools(prober& tried) {
     if (!tried.renders(&can::tool_calls))
         tried.find_left_out(&can::tool_calls, without_tools(with_unanswered_call()), {argument});
     tried.find(&can::stray_results, with_stray_result(), {returned});
-    // Tools may stand where the first message of the user is.
-    const auto find_with_tools = [&](flag which, conversation chat, parts wanted) {
+    // Tools may be in the first message of the user.
+    const auto find_with_tools = [&](flag ability, conversation chat, parts wanted) {
         chat.tools = with_tool().tools;
-        if (tried.renders(&can::tools) && tried.renders(which)) tried.find(which, chat, wanted);
+        if (tried.renders(&can::tools) && tried.renders(ability)) tried.find(ability, chat, wanted);
     };
     find_with_tools(&can::assistant_first, answer_first(), {answered, asked});
     find_with_tools(&can::several_system_texts, with_two_system_texts(),
@@ -116,7 +116,7 @@ template_shapes find_template_shapes(const shape_trial& render) {
     found.leaves_out.text_with_call = true;
     // As published templates have it: who asks nothing is answered nothing.
     found.leaves_out.system_text_alone = true;
-    // Results are told with their calls.
+    // Results are rendered with their calls.
     if (!found.renders.tool_calls) found.renders.tool_results = false;
     if (!found.leaves_out.tool_calls) found.leaves_out.tool_results = false;
     return found;

@@ -104,11 +104,11 @@ result<template_source> read_template_source(const std::string& directory) {
         source.path = processor;
         for (auto& [name, text] : own) templates[name] = std::move(text);
     }
-    const std::string beside = directory + "/chat_template.jinja";
-    auto own = storage::read_whole(storage::posix_file_system(), beside, file_bytes_max);
+    const std::string sibling = directory + "/chat_template.jinja";
+    auto own = storage::read_whole(storage::posix_file_system(), sibling, file_bytes_max);
     if (!own && own.error().code != errc::not_found) return own.error();
     if (own) {
-        source.path = beside;
+        source.path = sibling;
         templates.clear();
         templates[default_name] = *std::move(own);
     }
