@@ -1,4 +1,4 @@
-// Multiples of a number. A decimal of k digits behind its point is a whole number of 10^-k; so the
+// Multiples of a number. A decimal of k digits after its point is a whole number of 10^-k; so the
 // multiples of n * 10^-k are those whose digits leave nothing when divided by n.
 
 #include <algorithm>
@@ -23,7 +23,7 @@ constexpr std::int64_t listed_max = 1000;
 
 struct step_size {
     std::int64_t divisor = 1;
-    int digits = 0;         // behind the point
+    int digits = 0;         // after the point
     std::size_t zeros = 0;  // of the divisor, taken from its end
 };
 
@@ -79,7 +79,7 @@ class multiple_digits {
     }
 
   private:
-    std::int64_t behind(std::int64_t rest, int digit) const {
+    std::int64_t rest_after(std::int64_t rest, int digit) const {
         return (rest * 10 + digit) % step_.divisor;
     }
     // A digit from `first` on, and what `next` makes of what it leaves.
@@ -87,7 +87,7 @@ class multiple_digits {
     std::vector<sequence> digits(std::int64_t rest, int first, Next next) {
         std::map<std::int64_t, byte_set> ways;
         for (int digit = first; digit < 10; ++digit)
-            ways[behind(rest, digit)].set(static_cast<std::size_t>('0' + digit));
+            ways[rest_after(rest, digit)].set(static_cast<std::size_t>('0' + digit));
         std::vector<sequence> out;
         for (const auto& [left, set] : ways) out.push_back({out_.bytes(set), next(left)});
         return out;
@@ -130,10 +130,10 @@ class multiple_digits {
 
 std::string text_of(std::int64_t value, int digits) {
     std::string text = std::to_string(value < 0 ? -value : value);
-    const auto behind = static_cast<std::size_t>(digits);
-    if (text.size() <= behind) text.insert(0, behind + 1 - text.size(), '0');
+    const auto decimals = static_cast<std::size_t>(digits);
+    if (text.size() <= decimals) text.insert(0, decimals + 1 - text.size(), '0');
     if (digits > 0) {
-        text.insert(text.size() - behind, ".");
+        text.insert(text.size() - decimals, ".");
         while (text.ends_with('0')) text.pop_back();
         if (text.ends_with('.')) text.pop_back();
     }

@@ -8,7 +8,7 @@ namespace semantic::engine {
 
 namespace {
 
-// Of what is remembered for an answer; beyond it all is made anew.
+// Of what is cached for an answer; when it is exceeded, the cache is emptied.
 constexpr std::size_t remembered_bytes_max = std::size_t{4} << 20;
 // Nodes of the vocabulary that are looked at in the time of one of the automaton's places.
 constexpr std::size_t nodes_a_place = 8;
@@ -39,7 +39,7 @@ grammar_matcher::state output_constraint::here() {
     return *at_;
 }
 
-grammar_matcher::state output_constraint::behind(token_id token) {
+grammar_matcher::state output_constraint::state_after(token_id token) {
     if (tokenizer_.is_special(token)) return matcher_.step_token(here(), token);
     std::string_view bytes = tokenizer_.bytes(token);
     if (bytes.empty()) return grammar_matcher::dead;
@@ -50,12 +50,12 @@ grammar_matcher::state output_constraint::behind(token_id token) {
 
 bool output_constraint::allows(token_id token) {
     if (ends_turn(token)) return matcher_.accepts(here());
-    return behind(token) != grammar_matcher::dead;
+    return state_after(token) != grammar_matcher::dead;
 }
 
 void output_constraint::take(token_id token) {
     if (ends_turn(token)) return;
-    at_ = behind(token);
+    at_ = state_after(token);
     open_walk_ = {};
     here_.clear();
     if (matcher_.memory_bytes() > kept_automaton_bytes_max) {

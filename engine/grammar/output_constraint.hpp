@@ -19,7 +19,7 @@ class output_constraint {
     /// what forms take that people write. What is not spent adds up to the first again.
     static constexpr std::int64_t work_at_first = 6'000'000;
     static constexpr std::int64_t work_per_token = 50'000;
-    /// What the automaton may take between two tokens, and what is kept of it behind one.
+    /// What the automaton may take between two tokens, and what is kept of it after one.
     static constexpr std::size_t automaton_bytes_max = std::size_t{16} << 20;
     static constexpr std::size_t kept_automaton_bytes_max = std::size_t{4} << 20;
 
@@ -55,13 +55,13 @@ class output_constraint {
 
   private:
     bool ends_turn(token_id token) const;
-    grammar_matcher::state behind(token_id token);
+    grammar_matcher::state state_after(token_id token);
     using token_set = std::vector<std::uint64_t>;  // a bit for each token
     /// A walk through the vocabulary that is under way.
     struct open_walk {
         const vocabulary_trie::part* words = nullptr;  // null: none is
         std::size_t next = 0;                          // node
-        std::vector<grammar_matcher::state> path;      // [depth] behind that many bytes
+        std::vector<grammar_matcher::state> path;      // [depth] after that many bytes
         token_set found;
     };
 

@@ -120,9 +120,9 @@ std::string_view type_of(const json::value& value) {
 
 }  // namespace
 
-void schema_complaints::give_up(const std::string& path, const std::string& what) {
+void schema_complaints::give_up(const std::string& path, const std::string& reason) {
     ++count_;
-    std::string sentence = shortened(path, place_bytes_max) + ": " + what;
+    std::string sentence = shortened(path, place_bytes_max) + ": " + reason;
     if (not_held_ == nullptr) throw unsupported_schema(sentence);
     if (not_held_->size() > complaints_max || among(*not_held_, sentence)) return;
     if (not_held_->size() == complaints_max) sentence = "and more";

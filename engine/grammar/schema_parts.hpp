@@ -20,7 +20,7 @@ class schema_complaints {
 
     /// The keyword counts for nothing from here on. Throws unsupported_schema where that may not
     /// be.
-    void give_up(const std::string& path, const std::string& what);
+    void give_up(const std::string& path, const std::string& reason);
     /// How often something was given up.
     std::size_t count() const { return count_; }
 
@@ -34,7 +34,7 @@ std::string shortened(std::string_view text, std::size_t bytes_max = 60);
 /// A value, likewise.
 std::string shown(const boost::json::value& value);
 
-/// Keywords that only tell people something, or hold schemas for others to refer to.
+/// Keywords that only document, or hold schemas for others to refer to.
 bool says_nothing(std::string_view keyword);
 /// Keywords that no grammar here holds.
 bool is_unsupported(std::string_view keyword);

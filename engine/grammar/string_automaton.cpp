@@ -23,7 +23,7 @@ constexpr std::size_t states_max = 20'000;
 // Places looked at by a reader, and ways from state to state: some 50 ms each.
 constexpr std::size_t work_max = 4'000'000;
 constexpr std::size_t ways_max = 400'000;
-// What a place, and a state with its entry in an index, take beside what they hold.
+// What a place, and a state with its index entry, take in addition to their contents.
 constexpr std::size_t place_bytes = 160;
 constexpr std::size_t state_bytes = 192;
 
@@ -40,7 +40,7 @@ class alphabet {
     void add(const char_set& set) {
         if (known_.insert(set).second) sets_.push_back(set);
     }
-    /// Call once, behind the last add().
+    /// Call once, after the last add().
     void divide() {
         std::array<std::size_t, others + 1> class_of{};
         std::size_t count = 1;
@@ -98,14 +98,14 @@ class reader {
     }
 
     int start() { return interned(closed({0})); }
-    int step(int state, std::size_t character, const alphabet& of) {
+    int step(int state, std::size_t character, const alphabet& letters) {
         auto& steps = steps_[static_cast<std::size_t>(state)];
         if (steps.empty()) {
-            memory_.add(of.size() * sizeof(int));
-            steps.assign(of.size(), -1);
+            memory_.add(letters.size() * sizeof(int));
+            steps.assign(letters.size(), -1);
         }
         if (steps[character] >= 0) return steps[character];
-        const char_set& one = of.at(character);
+        const char_set& one = letters.at(character);
         std::vector<int> next;
         memory_.budget().charge_steps(states_[static_cast<std::size_t>(state)].size() / 16 + 1);
         for (int at : states_[static_cast<std::size_t>(state)]) {
@@ -125,7 +125,7 @@ class reader {
   private:
     struct place_of {
         char_set set{};
-        int to = -1;            // behind a character of the set; < 0: none leads on
+        int to = -1;            // the place after a character of the set; < 0: none
         std::vector<int> free;  // without a character
     };
 
@@ -136,7 +136,7 @@ class reader {
         places_.emplace_back();
         return static_cast<int>(places_.size() - 1);
     }
-    int behind(int from, const char_set& set) {
+    int add_place(int from, const char_set& set) {
         int to = place();
         places_[static_cast<std::size_t>(from)].set = set;
         places_[static_cast<std::size_t>(from)].to = to;
@@ -147,7 +147,7 @@ class reader {
     int anything(int from) {
         int loop = place();
         freely(from, loop);
-        freely(behind(loop, any_character()), loop);
+        freely(add_place(loop, any_character()), loop);
         int to = place();
         freely(loop, to);
         return to;
@@ -160,7 +160,7 @@ class reader {
                     throw unsupported_schema("'(?!' with a class beyond ASCII is not supported");
                 int at = place();
                 freely(from, at);
-                return behind(at, node.set);
+                return add_place(at, node.set);
             }
             case kind::text:
                 throw unsupported_schema("'" + node.text +
@@ -289,21 +289,22 @@ class string_automaton {
         }
     }
 
-    symbol rule_of(const state& of) {
-        auto known = rules_.find(of);
+    symbol rule_of(const state& key) {
+        auto known = rules_.find(key);
         if (known != rules_.end()) return known->second;
         if (rules_.size() >= states_max) too_large();
-        memory_.add(2 * of.size() * sizeof(int) + state_bytes);
+        memory_.add(2 * key.size() * sizeof(int) + state_bytes);
         const symbol rule = builder_.new_rule();
-        rules_.emplace(of, rule);
-        waiting_.emplace_back(of, rule);
+        rules_.emplace(key, rule);
+        waiting_.emplace_back(key, rule);
         return rule;
     }
 
-    void write(const state& of, symbol rule) {
-        const int count = of.back();
+    void write(const state& key, symbol rule) {
+        const int count = key.back();
         bool ends = count >= least_;
-        for (std::size_t i = 0; i < readers_.size(); ++i) ends = ends && readers_[i].accepts(of[i]);
+        for (std::size_t i = 0; i < readers_.size(); ++i)
+            ends = ends && readers_[i].accepts(key[i]);
         if (ends) builder_.add(rule, builder_.literal("\""));
         if (most_ >= 0 && count == most_) return;
         std::map<state, char_set> ways;
@@ -315,7 +316,7 @@ class string_automaton {
             state next;
             bool is_dead = false;
             for (std::size_t i = 0; i < readers_.size() && !is_dead; ++i) {
-                next.push_back(readers_[i].step(of[i], c, alphabet_));
+                next.push_back(readers_[i].step(key[i], c, alphabet_));
                 is_dead = readers_[i].is_dead(next.back());
             }
             if (is_dead) continue;

@@ -39,8 +39,8 @@ class pattern_parser {
     }
 
   private:
-    [[noreturn]] void refuse(const std::string& what) const {
-        throw unsupported_schema("pattern '" + shortened(pattern_) + "': " + what +
+    [[noreturn]] void refuse(const std::string& message) const {
+        throw unsupported_schema("pattern '" + shortened(pattern_) + "': " + message +
                                  " is not supported");
     }
     bool more() const { return at_ < pattern_.size(); }
@@ -158,7 +158,7 @@ class pattern_parser {
         return set;
     }
 
-    // A character of several bytes stands in the JSON as it stands in the pattern.
+    // A character of several bytes is the same in the JSON as in the pattern.
     pattern_node beyond_ascii() {
         std::size_t begin = at_++;
         while (more() && (static_cast<unsigned char>(peek()) & 0xc0) == 0x80) ++at_;
@@ -292,7 +292,7 @@ class pattern_parser {
     int depth_ = 0;
 };
 
-// One expression, as it stands.
+// One expression, verbatim.
 class pattern_writer {
   public:
     explicit pattern_writer(json_grammar& out)

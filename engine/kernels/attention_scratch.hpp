@@ -47,7 +47,7 @@ struct float_attention_scratch {
     std::size_t scores;        // [count][score_stride], then the weights p in their place
     std::size_t out;           // [count][out_stride]
     std::size_t states;        // softmax_state [count]
-    std::size_t ranges;        // int [at most count][2], behind the states in their part
+    std::size_t ranges;        // int [at most count][2], after the states in their part
     std::size_t keys;          // one key tile: [k_dim][16 tokens], floats or fewer bytes
     std::size_t key_scales;    // [k groups][16], then biases alike
     std::size_t value_scales;  // [score_stride][v groups], then biases alike
@@ -123,11 +123,11 @@ constexpr tiled_attention_scratch lay_out_tiled_attention(int count, int k_dim,
     s.values = parts.add(tile * v_groups * group_size / 4);
     s.value_sizes = parts.add(2 * v_groups * tile);
     s.sign_masks = parts.add(v_groups * tile / 4);
-    for (tiled_attention_scratch::fixed* of : {&s.whole, &s.part}) {
-        of->sizes = parts.add(v_groups * tile / 2);
-        of->centres = parts.add(v_groups * tile / 2);
-        of->size_units = parts.add(v_groups);
-        of->centre_units = parts.add(v_groups);
+    for (tiled_attention_scratch::fixed* scales : {&s.whole, &s.part}) {
+        scales->sizes = parts.add(v_groups * tile / 2);
+        scales->centres = parts.add(v_groups * tile / 2);
+        scales->size_units = parts.add(v_groups);
+        scales->centre_units = parts.add(v_groups);
     }
     s.end = parts.end();
     return s;

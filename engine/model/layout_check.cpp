@@ -10,8 +10,8 @@ namespace semantic::engine {
 
 namespace {
 
-storage::failure incompatible(std::string what) {
-    return {storage::errc::incompatible, std::move(what)};
+storage::failure incompatible(std::string message) {
+    return {storage::errc::incompatible, std::move(message)};
 }
 
 }  // namespace

@@ -180,13 +180,13 @@ token_id sampler::draw(std::span<const float> logits, std::uint64_t position) {
     if (rules_.top_p < 1.0f) {
         // A heap, because the nucleus is a handful of tokens while the vocabulary is 100,000 and
         // more.
-        const auto behind = [](const auto& a, const auto& b) { return ahead(b, a); };
+        const auto later = [](const auto& a, const auto& b) { return ahead(b, a); };
         const double wanted = total * static_cast<double>(rules_.top_p);
-        std::make_heap(candidates_.begin(), candidates_.end(), behind);
+        std::make_heap(candidates_.begin(), candidates_.end(), later);
         auto kept = candidates_.end();
         total = 0.0;
         while (kept == candidates_.end() || (total < wanted && kept != candidates_.begin())) {
-            std::pop_heap(candidates_.begin(), kept, behind);
+            std::pop_heap(candidates_.begin(), kept, later);
             total += weight(*--kept);
         }
         std::reverse(kept, candidates_.end());

@@ -62,8 +62,8 @@ const storage::named_kv_recipe& reference_recipe() {
 }
 
 float bytes_share(const model_config& config, const storage::kv_recipe& recipe) {
-    const auto bytes = [&config](const storage::kv_recipe& of) {
-        return static_cast<double>(layout_of(config, of).bytes_per_token());
+    const auto bytes = [&config](const storage::kv_recipe& measured) {
+        return static_cast<double>(layout_of(config, measured).bytes_per_token());
     };
     return static_cast<float>(bytes(recipe) / bytes(reference_recipe().recipe));
 }

@@ -124,11 +124,11 @@ class form_builder::impl {
         byte_set all;
         return out_.repeat({out_.bytes(all.set())}, 0, -1);
     }
-    /// Any text up to the first mark, the mark, and `behind`.
-    symbol text_before(std::string_view spelling, symbol behind, bool may_end) {
+    /// Any text up to the first mark, the mark, and `rest`.
+    symbol text_before(std::string_view spelling, symbol rest, bool may_end) {
         if (!is_control(tokenizer_.find(spelling)))
-            return text_up_to(out_, spelling, behind, may_end);
-        std::vector<sequence> ways{sequence{any_text()} + mark(spelling) + behind};
+            return text_up_to(out_, spelling, rest, may_end);
+        std::vector<sequence> ways{sequence{any_text()} + mark(spelling) + rest};
         if (may_end) ways.push_back({any_text()});
         return out_.any_of(std::move(ways));
     }
@@ -249,9 +249,9 @@ class form_builder::impl {
             throw free_schema{owner};
         }
     }
-    void note(const std::string& owner, const std::string& what) {
-        budget_.charge_bytes(owner.size() + what.size() + sizeof(std::string));
-        not_held_.push_back((owner.empty() ? "" : "tool '" + owner + "': ") + what);
+    void note(const std::string& owner, const std::string& message) {
+        budget_.charge_bytes(owner.size() + message.size() + sizeof(std::string));
+        not_held_.push_back((owner.empty() ? "" : "tool '" + owner + "': ") + message);
     }
 
     /// `written`: one call to the tool of a name.
@@ -287,7 +287,7 @@ class form_builder::impl {
         return {special("<|channel|>"), call};
     }
 
-    /// `mark` begins calls amid text; behind it `first`, any number of `again`, and `end`.
+    /// `mark` begins calls amid text; after it come `first`, any number of `again`, and `end`.
     struct marked_calls {
         std::string_view mark;
         sequence first, again, end{};
@@ -338,7 +338,7 @@ class form_builder::impl {
             named = one_of_the_calls([&](const std::string& name) {
                 return out_.literal(name) + spelled(row.name_end) + arguments(tool(name));
             });
-        const sequence call = spelled(row.before) + named + spelled(row.behind);
+        const sequence call = spelled(row.before) + named + spelled(row.end);
         return {row.open.substr(0, end), rest + call, spelled(row.separator) + call,
                 spelled(row.close), row.each_is_a_section};
     }
@@ -420,8 +420,8 @@ class form_builder::impl {
         symbol rest = out_.new_rule();
         sequence calls = form.first;
         if (!form.each_has_mark) calls = calls + out_.repeat(form.again, 0, -1) + form.end;
-        symbol behind = out_.any_of({calls + rest});
-        out_.add(rest, {text_before(form.mark, behind, true)});
+        symbol after_mark = out_.any_of({calls + rest});
+        out_.add(rest, {text_before(form.mark, after_mark, true)});
         return rest;
     }
 

@@ -46,14 +46,14 @@ class gbnf_reader {
         std::size_t used_at = 0;
     };
 
-    [[noreturn]] void refuse_at(std::size_t at, const std::string& what) const {
+    [[noreturn]] void refuse_at(std::size_t at, const std::string& message) const {
         const auto before = text_.substr(0, at);
         const auto line = 1 + std::ranges::count(before, '\n');
         const std::size_t begin = before.rfind('\n') + 1;  // 0 where there is none
         throw invalid_grammar("line " + std::to_string(line) + ", column " +
-                              std::to_string(at - begin + 1) + ": " + what);
+                              std::to_string(at - begin + 1) + ": " + message);
     }
-    [[noreturn]] void refuse(const std::string& what) const { refuse_at(at_, what); }
+    [[noreturn]] void refuse(const std::string& message) const { refuse_at(at_, message); }
 
     bool more() const { return at_ < text_.size(); }
     char peek() const { return more() ? text_[at_] : '\0'; }
@@ -157,7 +157,7 @@ class gbnf_reader {
         return true;
     }
 
-    /// A name with ::= behind it: whoever forgot the line break in front means a rule.
+    /// A name followed by ::= is meant as a rule, even if the line break before it was forgotten.
     bool begins_rule() const {
         std::size_t at = at_;
         while (at < text_.size() && is_of_name(text_[at])) ++at;
@@ -312,7 +312,7 @@ class gbnf_reader {
 // Ways from a rule to those that it may begin with.
 struct left_way {
     std::uint32_t to;
-    bool leaves_more;  // something is still to come behind it
+    bool leaves_more;  // something must still follow it
 };
 
 std::vector<std::vector<left_way>> left_ways(const grammar& rules) {

@@ -8,7 +8,7 @@
 
 namespace semantic::engine {
 
-/// Texts of one form. In angle or square brackets may stand control tokens; '#' is a number.
+/// Texts of one form. Texts in angle or square brackets may be control tokens; '#' is a number.
 struct held_call_row {
     enum class body {
         object,  // {"name": NAME, "arguments": {...}}
@@ -20,10 +20,10 @@ struct held_call_row {
     std::string_view open;      // begins calls amid text
     std::string_view before{};  // each call
     std::string_view name_end{};
-    std::string_view behind{};       // each call
+    std::string_view end{};          // each call
     std::string_view separator{};    // between two calls
-    std::string_view close{};        // behind the last call
-    bool each_is_a_section = false;  // text may follow one, and the next opens calls anew
+    std::string_view close{};        // after the last call
+    bool each_is_a_section = false;  // text may follow one, and the next opens calls again
 };
 
 /// Null for forms that have rules of their own.

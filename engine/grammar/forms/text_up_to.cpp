@@ -9,11 +9,11 @@ namespace semantic::engine {
 using symbol = grammar_builder::symbol;
 
 // The automaton of Knuth, Morris and Pratt, a rule for each of its states.
-symbol text_up_to(grammar_builder& out, std::string_view mark, symbol behind, bool may_end) {
+symbol text_up_to(grammar_builder& out, std::string_view mark, symbol rest, bool may_end) {
     std::vector<symbol> states;
     for (std::size_t i = 0; i < mark.size(); ++i) states.push_back(out.new_rule());
     for (std::size_t state = 0; state < mark.size(); ++state) {
-        std::map<std::size_t, byte_set> ways;  // key: the state behind
+        std::map<std::size_t, byte_set> ways;  // key: the next state
         for (int byte = 0; byte < 256; ++byte) {
             std::string seen(mark.substr(0, state));
             seen += static_cast<char>(byte);
@@ -23,7 +23,7 @@ symbol text_up_to(grammar_builder& out, std::string_view mark, symbol behind, bo
         }
         if (may_end) out.add(states[state], {});
         for (const auto& [next, bytes] : ways)
-            out.add(states[state], {out.bytes(bytes), next < mark.size() ? states[next] : behind});
+            out.add(states[state], {out.bytes(bytes), next < mark.size() ? states[next] : rest});
     }
     return states[0];
 }

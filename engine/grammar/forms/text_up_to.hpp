@@ -7,9 +7,9 @@
 
 namespace semantic::engine {
 
-/// Any text up to the first `mark`, the mark, and `behind`. `may_end`: the text may also end
+/// Any text up to the first `mark`, the mark, and `rest`. `may_end`: the text may also end
 /// without a mark. Requires: `mark` is not empty. Throws grammar_too_large.
 grammar_builder::symbol text_up_to(grammar_builder& out, std::string_view mark,
-                                   grammar_builder::symbol behind, bool may_end);
+                                   grammar_builder::symbol rest, bool may_end);
 
 }  // namespace semantic::engine

@@ -50,7 +50,7 @@ bool is_schema_list(const json::object& schema, std::string_view key) {
 
 // Sets of types, names of places: about a microsecond for each schema.
 constexpr std::size_t steps_per_schema = 10;
-// What a name that is kept takes beside its text.
+// What a cached name takes in addition to its text.
 constexpr std::size_t reference_bytes = 96;
 
 class schema_compiler {
@@ -65,7 +65,7 @@ class schema_compiler {
           places_(root, budget_, complaints_),
           are_arguments_(are_arguments) {}
 
-    symbol of(const json::value& schema, const std::string& path) {
+    symbol compile(const json::value& schema, const std::string& path) {
         if (depth_ == schema_depth_max) {
             complaints_.give_up(path, "schemas are nested more than 64 deep");
             return out_.any_value();
@@ -108,7 +108,7 @@ class schema_compiler {
         return false;
     }
 
-    // What stands beside '$ref' counts too.
+    // Keywords next to '$ref' count too.
     json::object beside_reference(const json::object& schema) {
         json::object out;
         for (const auto& [key, value] : schema)
@@ -122,23 +122,23 @@ class schema_compiler {
     // Each place, with what stands beside the reference to it, is one rule: schemas may hold
     // themselves.
     symbol reference(const json::object& schema, const std::string& path) {
-        const json::object beside = beside_reference(schema);
+        const json::object siblings = beside_reference(schema);
         const json::value* target = places_.target_of(schema, path);
-        if (!target) return of(beside, path);
+        if (!target) return compile(siblings, path);
         std::string place(schema.at("$ref").get_string());
         std::string name = place;
-        if (!beside.empty()) name += " " + json::serialize(beside);
+        if (!siblings.empty()) name += " " + json::serialize(siblings);
         memory_.add(name.size() + reference_bytes);
         auto [known, added] = references_.try_emplace(std::move(name), symbol{});
         if (!added) return known->second;
         symbol rule = known->second = builder_.new_rule();
-        if (beside.empty() || (!target->is_object() && *target != true)) {
-            builder_.add(rule, {of(*target, place)});
+        if (siblings.empty() || (!target->is_object() && *target != true)) {
+            builder_.add(rule, {compile(*target, place)});
         } else {
             schema_merge whole(budget_, path, complaints_);
             for (const json::object* part : places_.parts_of(*target, place)) whole.add(*part);
-            whole.add(beside);
-            builder_.add(rule, {of(whole.whole(), path)});
+            whole.add(siblings);
+            builder_.add(rule, {compile(whole.whole(), path)});
         }
         return rule;
     }
@@ -149,7 +149,7 @@ class schema_compiler {
         for (const json::value& each : schema.at("allOf").get_array())
             for (const json::object* part : places_.parts_of(each, below(path, "/allOf")))
                 whole.add(*part);
-        return of(whole.whole(), path);
+        return compile(whole.whole(), path);
     }
 
     symbol alternatives(const json::object& schema, std::string_view key, const std::string& path) {
@@ -162,13 +162,13 @@ class schema_compiler {
         for (std::size_t i = 0; i < list.size(); ++i) {
             const std::string place = below(path, "/" + std::string(key) + "/", std::to_string(i));
             if (bare) {
-                ways.push_back({of(list[i], place)});
+                ways.push_back({compile(list[i], place)});
                 continue;
             }
             schema_merge whole(budget_, place, complaints_);
             whole.add(schema, key);
             for (const json::object* part : places_.parts_of(list[i], place)) whole.add(*part);
-            ways.push_back({of(whole.whole(), place)});
+            ways.push_back({compile(whole.whole(), place)});
         }
         return builder_.any_of(std::move(ways));
     }
@@ -355,7 +355,7 @@ class schema_compiler {
         const bool no_more = items && *items == false;
         symbol item = out_.any_value();
         if (items && !no_more)
-            item = of(*items, below(path, is_old ? "/additionalItems" : "/items"));
+            item = compile(*items, below(path, is_old ? "/additionalItems" : "/items"));
         const int declared = first ? static_cast<int>(first->get_array().size()) : 0;
         if (declared == 0) return out_.array_of(item, least, no_more ? 0 : most);
         const bool has_others = !no_more && (items || least > declared);
@@ -401,7 +401,7 @@ class schema_compiler {
         for (int i = 0; i < fixed; ++i) {
             if (i > 0) all = std::move(all) + out_.comma();
             all = std::move(all) +
-                  of(first[static_cast<std::size_t>(i)], below(place, "/", std::to_string(i)));
+                  compile(first[static_cast<std::size_t>(i)], below(place, "/", std::to_string(i)));
         }
         if (most != fixed)
             all = all + builder_.repeat({out_.comma(), item}, std::max(0, least - fixed),
@@ -416,7 +416,7 @@ class schema_compiler {
         const json::value* more = schema.if_contains("additionalProperties");
         bool no_more = more && *more == false;
         std::optional<symbol> others;
-        if (more && !no_more) others = of(*more, below(path, "/additionalProperties"));
+        if (more && !no_more) others = compile(*more, below(path, "/additionalProperties"));
         auto names = property_names(schema, path);
         if (const json::value* declared = schema.if_contains("properties")) {
             if (!declared->is_object()) complaints_.give_up(path, "'properties' is not an object");
@@ -424,8 +424,9 @@ class schema_compiler {
                 for (const auto& [name, value] : declared->get_object()) {
                     std::string key(name);
                     if (names.only && !names.only->contains(key)) continue;
-                    rules.properties.push_back(
-                        {key, of(value, below(path, "/properties/", key)), needed.erase(key) > 0});
+                    rules.properties.push_back({key,
+                                                compile(value, below(path, "/properties/", key)),
+                                                needed.erase(key) > 0});
                     if (names.only) names.only->erase(key);
                 }
         }
@@ -462,7 +463,7 @@ class schema_compiler {
                                  [&] { return strings_matching(out_, pattern); });
                 const std::string place = below(path, "/patternProperties/", pattern);
                 if (made) {
-                    rules.others = {*made, of(only.value(), place)};
+                    rules.others = {*made, compile(only.value(), place)};
                     return;
                 }
             } else {
@@ -505,7 +506,7 @@ class schema_compiler {
         names.set("type", "string");
         for (std::string_view key : {"pattern", "minLength", "maxLength", "format"})
             if (whole.contains(key)) {
-                out.key = of(whole, place);
+                out.key = compile(whole, place);
                 return out;
             }
         for (std::string_view key : {"anyOf", "oneOf", "allOf", "not"})
@@ -552,12 +553,12 @@ symbol json_grammar::arguments_of_schema(const json::value& schema,
         return out_.any_of({out_.literal("(**") + of_schema(schema, not_held) + out_.literal(")")});
     json::object closed = schema.get_object();
     closed["additionalProperties"] = false;  // where it declares nothing, there is nothing
-    return schema_compiler(*this, schema, not_held, true).of(closed, "#");
+    return schema_compiler(*this, schema, not_held, true).compile(closed, "#");
 }
 
 grammar_builder::symbol json_grammar::of_schema(const boost::json::value& schema,
                                                 std::vector<std::string>* not_held) {
-    return schema_compiler(*this, schema, not_held, false).of(schema, "#");
+    return schema_compiler(*this, schema, not_held, false).compile(schema, "#");
 }
 
 }  // namespace semantic::engine

@@ -15,12 +15,12 @@ constexpr std::uint32_t weight_number_words[] = {twice_in_word(weight_coefficien
                                                  twice_in_word(level_one)};
 /// level_dither() of the 64 tokens of a tile, in the order of pack_shorts.
 struct packed_dither {
-    alignas(64) std::int16_t of[tile_tokens];
-    constexpr packed_dither() : of() {
+    alignas(64) std::int16_t values[tile_tokens];
+    constexpr packed_dither() : values() {
         for (int i = 0; i < tile_tokens; ++i) {
             const int half = i / 32 * 32, lane = i % 32 / 8, in_lane = i % 8;
             const int token = half + (in_lane < 4 ? 0 : 16) + 4 * lane + in_lane % 4;
-            of[i] = static_cast<std::int16_t>(level_dither(token));
+            values[i] = static_cast<std::int16_t>(level_dither(token));
         }
     }
 };
@@ -83,7 +83,7 @@ SIMD_INLINE void quantize_weights(const weight_numbers& numbers, const group_sca
         sum = add_pairs(sum, p[i], load_words(group.centres + i * 2 * lane_count));
         const i16 weight = multiply_rounded(p[i], load_words(group.sizes + i * 2 * lane_count));
         const i16 dithered =
-            add_shorts_saturated(weight, load_words(dither.of + i * 2 * lane_count));
+            add_shorts_saturated(weight, load_words(dither.values + i * 2 * lane_count));
         level[i] = multiply_rounded(dithered, numbers.level);
     }
     store_words(group.levels + m * tile_tokens, pack_bytes(level[0], level[1]));

@@ -34,7 +34,7 @@ struct frame_prefetch {
 /// The parts of the scratch, as tiled_attention_scratch says, and the tile at work.
 struct tile_parts {
     std::int8_t* q_room;       // [count][k.dim], for queries in the order of the keys
-    const std::int8_t* q;      // the queries in this order, where they stand or in q_room
+    const std::int8_t* q;      // the queries in this order, in place or in q_room
     float* q_scales;           // [count][k groups], for scores to base 2
     float* q_sums;             // the same
     float* maxima;             // [count], M of (6)
@@ -62,9 +62,9 @@ SIMD tile_parts divide_tiled_scratch(const attention_block& block) {
     const auto shorts = [start](std::size_t offset) {
         return reinterpret_cast<std::int16_t*>(start + offset);
     };
-    const auto fixed = [start, shorts](const tiled_attention_scratch::fixed& of) {
-        return fixed_point_scales{shorts(of.sizes), shorts(of.centres), start + of.size_units,
-                                  start + of.centre_units};
+    const auto fixed = [start, shorts](const tiled_attention_scratch::fixed& scales) {
+        return fixed_point_scales{shorts(scales.sizes), shorts(scales.centres),
+                                  start + scales.size_units, start + scales.centre_units};
     };
     tile_parts s{};
     s.q_room = reinterpret_cast<std::int8_t*>(start + parts.q);

@@ -163,13 +163,13 @@ SIMD void sum_parts(const std::int8_t* q, std::size_t count, std::int16_t* sums)
     }
 }
 
-SIMD void merge_softmax(softmax_state& into, float* into_out, const softmax_state& from,
+SIMD void merge_softmax(softmax_state& total, float* into_out, const softmax_state& from,
                         const float* from_out, int dim) {
-    const float peak = into.max > from.max ? into.max : from.max;
-    const v16 a = exp_not_above_0(set1(into.max - peak));
+    const float peak = total.max > from.max ? total.max : from.max;
+    const v16 a = exp_not_above_0(set1(total.max - peak));
     const v16 b = exp_not_above_0(set1(from.max - peak));
-    into.max = peak;
-    store_first(&into.sum, 1, fma(set1(into.sum), a, mul(set1(from.sum), b)));
+    total.max = peak;
+    store_first(&total.sum, 1, fma(set1(total.sum), a, mul(set1(from.sum), b)));
     for (index d = 0; d < dim; d += lane_count) {
         const int lanes = lanes_left(dim, d);
         const v16 other = mul(load_first(from_out + d, lanes), b);

@@ -413,9 +413,9 @@ SIMD_INLINE __m128 largest_of_four(__m256 a, __m256 b, __m256 c, __m256 d) {
 }
 /// Lane m < 8: the largest lane of x[m].
 SIMD_INLINE v16 largest_each(const v16 (&x)[8]) {
-    const auto of = [&x](int m) SIMD { return _mm256_max_ps(x[m].a, x[m].b); };
-    const __m128 low = largest_of_four(of(0), of(1), of(2), of(3));
-    const __m128 high = largest_of_four(of(4), of(5), of(6), of(7));
+    const auto halves = [&x](int m) SIMD { return _mm256_max_ps(x[m].a, x[m].b); };
+    const __m128 low = largest_of_four(halves(0), halves(1), halves(2), halves(3));
+    const __m128 high = largest_of_four(halves(4), halves(5), halves(6), halves(7));
     return {_mm256_set_m128(high, low), _mm256_setzero_ps()};
 }
 // 32 integers of 16 bits.

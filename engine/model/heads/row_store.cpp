@@ -27,12 +27,12 @@ void row_store::store(const token& at, int layer, const storage::kv_region& regi
 }
 
 /// Where queries of its own group read the row. `x` [k_dim or v_dim], rotated.
-void row_store::keep_wide(const token& at, int layer, kind of, int head, const float* x) const {
+void row_store::keep_wide(const token& at, int layer, kind rows, int head, const float* x) const {
     if (!layout_.has_wide_tail()) return;
     const storage::kv_layer& each = layout_.layer(layer);
-    const wide_store::group group = wide_.at(*at.of, layer, at.position);
+    const wide_store::group group = wide_.at(*at.part, layer, at.position);
     const int row = group.first + at.position - layout_.group_start(at.position);
-    const bool is_key = of == kind::key;
+    const bool is_key = rows == kind::key;
     std::byte* to = is_key ? group.rows.key(each, head, row) : group.rows.value(each, head, row);
     kernels_.quantize_kv(x, is_key ? each.k_dim : each.v_dim, 16, kv_rounding::fitted, to, nullptr,
                          nullptr);
@@ -50,7 +50,7 @@ row_store::place row_store::place_of(const token& at, int layer, const storage::
                                      int head) const {
     const int block_tokens = layout_.block_tokens(), row = at.position % block_tokens;
     const auto block = static_cast<std::size_t>(at.position / block_tokens);
-    std::byte* frame = at.of->cache->frames(layer)[block];
+    std::byte* frame = at.part->cache->frames(layer)[block];
     std::byte* scales = frame + region.scale_at(block_tokens, head, row);
     return {frame + region.row_at(block_tokens, head, row), reinterpret_cast<half*>(scales),
             reinterpret_cast<half*>(scales + (region.biases - region.scales))};

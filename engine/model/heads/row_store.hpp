@@ -20,7 +20,7 @@ class row_store {
   public:
     /// A token of a step: whose frames its rows go to, and where.
     struct token {
-        const step_part* of;
+        const step_part* part;
         int position;
     };
 
@@ -44,7 +44,7 @@ class row_store {
     class key_batch {
       public:
         key_batch(const row_store& store, int layer) : store_(store), layer_(layer) {}
-        /// A key behind rope [head_dim], which it overwrites and which stays until finish().
+        /// A key after rope [head_dim], which it overwrites and which stays until finish().
         void add(const token& at, int head, float* key);
         /// After this all are in their frames.
         void finish();
@@ -65,7 +65,7 @@ class row_store {
     void round(const token& at, int layer, const storage::kv_region& region, int head,
                float* values) const;
     enum class kind { key, value };
-    void keep_wide(const token& at, int layer, kind of, int head, const float* x) const;
+    void keep_wide(const token& at, int layer, kind rows, int head, const float* x) const;
 
     const storage::kv_layout& layout_;
     const kernel_table& kernels_;

@@ -23,9 +23,10 @@ wide_store::group wide_store::at(const step_part& part, int layer, int position)
     const int start = layout_.group_start(position);
     if (start <= part.first) return {part.cache->group_rows(layer), 0};
     if (start == layout_.group_start(part.end - 1)) return {part.cache->next_group_rows(layer), 0};
-    const storage::kv_layer& of = layout_.layer(layer);
+    const storage::kv_layer& shape = layout_.layer(layer);
     std::byte* keys = between_.data();
-    std::byte* values = keys + as_size(of.kv_heads) * as_size(of.k_dim) * as_size(rows_max_) * 2;
+    std::byte* values =
+        keys + as_size(shape.kv_heads) * as_size(shape.k_dim) * as_size(rows_max_) * 2;
     return {{keys, values, rows_max_}, part.first_row + start - part.first};
 }
 

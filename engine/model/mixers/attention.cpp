@@ -234,39 +234,40 @@ void attention::run_wave(int layer, const query_rows& queries, std::size_t piece
 }
 
 /// The units of a tile are in the order of its frames.
-void attention::merge_pieces(const tile& t, partial into, std::size_t piece_rows) {
+void attention::merge_pieces(const tile& t, partial target, std::size_t piece_rows) {
     for (int index = t.unit_begin; index < t.unit_end; ++index) {
         const partial piece = pieces_.at(index, piece_rows);
         for (int row = 0; row < t.tokens * group_; ++row) {
             // A row that saw nothing of this frame: attend() would not have touched its state
             // either.
             if (piece.states[row].max == -std::numeric_limits<float>::infinity()) continue;
-            kernels_.merge_softmax(into.states[row], into.out + row * v_dim_, piece.states[row],
+            kernels_.merge_softmax(target.states[row], target.out + row * v_dim_, piece.states[row],
                                    piece.out + row * v_dim_, v_dim_);
         }
     }
 }
 
-void attention::clear(const tile& t, partial into) const {
+void attention::clear(const tile& t, partial target) const {
     const int rows = t.tokens * group_;
-    std::fill_n(into.states, rows, softmax_state{-std::numeric_limits<float>::infinity(), 0.0f});
-    std::fill_n(into.out, static_cast<std::size_t>(rows) * static_cast<std::size_t>(v_dim_), 0.0f);
+    std::fill_n(target.states, rows, softmax_state{-std::numeric_limits<float>::infinity(), 0.0f});
+    std::fill_n(target.out, static_cast<std::size_t>(rows) * static_cast<std::size_t>(v_dim_),
+                0.0f);
 }
 
 /// The state before the first frame: nothing, or the sink of each head.
 void attention::start(int layer, const tile& t, const query_rows& queries,
-                      std::span<const float> sinks, partial into) const {
-    clear(t, into);
+                      std::span<const float> sinks, partial target) const {
+    clear(t, target);
     if (sinks.empty()) return;
     const auto first = static_cast<std::size_t>(t.kv_head * group_);
     for (int row = 0; row < t.tokens * group_; ++row) {
-        into.states[row] = {sinks[first + static_cast<std::size_t>(row % group_)], 1.0f};
+        target.states[row] = {sinks[first + static_cast<std::size_t>(row % group_)], 1.0f};
     }
     if (means_ == nullptr) return;
     attention_block block;
     queries.view(t.kv_head, t.span->first_row + t.first, block);
     for (int row = 0; row < t.tokens * group_; ++row)
-        into.states[row].max -=
+        target.states[row].max -=
             scale_ * means_->lost(layer, t.kv_head, block.queries + row * k_dim_);
 }
 
@@ -277,57 +278,60 @@ attention::place attention::first_place(int index) const {
 }
 
 void attention::attend_part(int layer, place at, place next, const query_rows& queries,
-                            partial into, int slot) {
-    if (at.frame == at.of->frame_end) return attend_wide(layer, *at.of, queries, into, slot);
-    if (next.of != nullptr && next.frame == next.of->frame_end) next = {};
-    attend_frame(layer, at, next, queries, into, slot);
+                            partial target, int slot) {
+    if (at.frame == at.owner->frame_end)
+        return attend_wide(layer, *at.owner, queries, target, slot);
+    if (next.owner != nullptr && next.frame == next.owner->frame_end) next = {};
+    attend_frame(layer, at, next, queries, target, slot);
 }
 
 /// A group after the other: its tokens are few, and see no other's.
-void attention::attend_wide(int layer, const tile& t, const query_rows& queries, partial into,
+void attention::attend_wide(int layer, const tile& t, const query_rows& queries, partial target,
                             int slot) {
     const int* positions = t.span->positions + t.first;
     for (int from = 0, to = 0; from < t.tokens; from = to) {
         const int start = layout_.group_start(positions[from]);
         while (to < t.tokens && layout_.group_start(positions[to]) == start) ++to;
-        attend_group(layer, t, from, to, queries, into, slot);
+        attend_group(layer, t, from, to, queries, target, slot);
     }
 }
 
 /// The tokens [from, to) of a tile, which are of one group.
 void attention::attend_group(int layer, const tile& t, int from, int to, const query_rows& queries,
-                             partial into, int slot) {
+                             partial target, int slot) {
     slot_scratch& scratch = slots_[static_cast<std::size_t>(slot)];
-    const storage::kv_layer& of = layout_.layer(layer);
+    const storage::kv_layer& shape = layout_.layer(layer);
     const int* positions = t.span->positions + t.first;
     const int start = layout_.group_start(positions[from]);
     const wide_store::group group = wide_.at(*t.span->part, layer, positions[from]);
     attention_block block;
     for (int i = from; i < to; ++i) {
         const int end = positions[i] + 1 - start;
-        const int begin = of.window == 0 ? 0 : std::clamp(end - of.window, 0, end);
+        const int begin = shape.window == 0 ? 0 : std::clamp(end - shape.window, 0, end);
         std::fill_n(scratch.begin.begin() + (i - from) * group_, group_, begin);
         std::fill_n(scratch.end.begin() + (i - from) * group_, group_, end);
         block.tokens = end;
     }
     queries.view(t.kv_head, t.span->first_row + t.first + from, block);
     block.count = (to - from) * group_;
-    block.k = {.rows = group.rows.key(of, t.kv_head, group.first), .dim = of.k_dim, .bits = 16};
-    block.v = {.rows = group.rows.value(of, t.kv_head, group.first), .dim = of.v_dim, .bits = 16};
-    block.k.row_bytes = static_cast<std::size_t>(of.k_dim) * 2;
-    block.v.row_bytes = static_cast<std::size_t>(of.v_dim) * 2;
+    block.k = {
+        .rows = group.rows.key(shape, t.kv_head, group.first), .dim = shape.k_dim, .bits = 16};
+    block.v = {
+        .rows = group.rows.value(shape, t.kv_head, group.first), .dim = shape.v_dim, .bits = 16};
+    block.k.row_bytes = static_cast<std::size_t>(shape.k_dim) * 2;
+    block.v.row_bytes = static_cast<std::size_t>(shape.v_dim) * 2;
     block.begin = scratch.begin.data();
     block.end = scratch.end.data();
     block.scale = scale_;
-    block.state = into.states + from * group_;
-    block.out = into.out + from * group_ * v_dim_;
+    block.state = target.states + from * group_;
+    block.out = target.out + from * group_ * v_dim_;
     block.scratch = scratch.kernel.data();
     kernels_.attend(block);
 }
 
 void attention::attend_frame(int layer, place at, place next, const query_rows& queries,
-                             partial into, int slot) {
-    const tile& t = *at.of;
+                             partial target, int slot) {
+    const tile& t = *at.owner;
     slot_scratch& scratch = slots_[static_cast<std::size_t>(slot)];
     const int tokens = layout_.block_tokens(), window = layout_.layer(layer).window;
     const int start = at.frame * tokens;
@@ -341,14 +345,14 @@ void attention::attend_frame(int layer, place at, place next, const query_rows& 
         block.tokens = std::max(block.tokens, end);
     }
     const auto bytes_of = [layer](place p) {
-        return p.of->span->part->cache->frames(layer)[static_cast<std::size_t>(p.frame)];
+        return p.owner->span->part->cache->frames(layer)[static_cast<std::size_t>(p.frame)];
     };
     const std::byte* bytes = bytes_of(at);
-    if (next.of != nullptr) {
+    if (next.owner != nullptr) {
         const std::byte* following = bytes_of(next);
-        block.next_k = rows_of(following, layout_.k(layer), next.of->kv_head, tokens);
-        block.next_v = rows_of(following, layout_.v(layer), next.of->kv_head, tokens);
-        const int newest = next.of->span->positions[next.of->first + next.of->tokens - 1];
+        block.next_k = rows_of(following, layout_.k(layer), next.owner->kv_head, tokens);
+        block.next_v = rows_of(following, layout_.v(layer), next.owner->kv_head, tokens);
+        const int newest = next.owner->span->positions[next.owner->first + next.owner->tokens - 1];
         block.next_tokens = std::clamp(packed_end(newest) - next.frame * tokens, 0, tokens);
     }
     queries.view(t.kv_head, t.span->first_row + t.first, block);
@@ -358,8 +362,8 @@ void attention::attend_frame(int layer, place at, place next, const query_rows& 
     block.begin = scratch.begin.data();
     block.end = scratch.end.data();
     block.scale = scale_;
-    block.state = into.states;
-    block.out = into.out;
+    block.state = target.states;
+    block.out = target.out;
     block.scratch = scratch.kernel.data();
     kernels_.attend(block);
 }

@@ -86,7 +86,7 @@ class attention {
         int frame;
     };
     struct place {  // a frame of a tile, or none
-        const tile* of = nullptr;
+        const tile* owner = nullptr;
         int frame = 0;
     };
     struct slot_scratch {
@@ -117,18 +117,18 @@ class attention {
     void run_whole(int layer, const query_rows& queries, std::span<const float> sinks, float* out);
     void run_split(int layer, const query_rows& queries, std::span<const float> sinks, float* out);
     void run_wave(int layer, const query_rows& queries, std::size_t piece_rows);
-    void merge_pieces(const tile& t, partial into, std::size_t piece_rows);
-    void clear(const tile& t, partial into) const;
+    void merge_pieces(const tile& t, partial target, std::size_t piece_rows);
+    void clear(const tile& t, partial target) const;
     void start(int layer, const tile& t, const query_rows& queries, std::span<const float> sinks,
-               partial into) const;
+               partial target) const;
     /// `next`: where this thread goes on, as far as that is known.
-    void attend_part(int layer, place at, place next, const query_rows& queries, partial into,
+    void attend_part(int layer, place at, place next, const query_rows& queries, partial target,
                      int slot);
-    void attend_frame(int layer, place at, place next, const query_rows& queries, partial into,
+    void attend_frame(int layer, place at, place next, const query_rows& queries, partial target,
                       int slot);
-    void attend_wide(int layer, const tile& t, const query_rows& queries, partial into, int slot);
+    void attend_wide(int layer, const tile& t, const query_rows& queries, partial target, int slot);
     void attend_group(int layer, const tile& t, int from, int to, const query_rows& queries,
-                      partial into, int slot);
+                      partial target, int slot);
     int packed_end(int position) const;
     place first_place(int index) const;
     void finish(const tile& t, partial from, float* out) const;

@@ -24,12 +24,12 @@ rounding_correction::rounding_correction(const kernel_table& kernels, const task
 
 void rounding_correction::add(std::span<const linear_job> jobs, float* x, int count, int cols) {
     linear_job more[jobs_max];
-    float* into[jobs_max];
+    float* targets[jobs_max];
     std::size_t found = 0;
     float* to = more_.data();
     for (const linear_job& job : jobs) {
         if (!job.weights->quantized()) continue;
-        into[found] = job.y;
+        targets[found] = job.y;
         more[found++] = {job.weights, to, job.ldy};
         to += area(rows_max_, job.weights->rows);
     }
@@ -45,7 +45,7 @@ void rounding_correction::add(std::span<const linear_job> jobs, float* x, int co
     });
     linear(kernels_, tasks_, {more, found}, x, count, cols, linear_scratch_.data());
     for (std::size_t i = 0; i < found; ++i)
-        kernels_.add(into[i], more[i].y, area(count, more[i].weights->rows));
+        kernels_.add(targets[i], more[i].y, area(count, more[i].weights->rows));
 }
 
 }  // namespace semantic::engine

@@ -384,8 +384,8 @@ void tensor_reader::wrong_type(const std::string& name, const found_tensor& t,
                                    t.view->type_name() + ", supported: " + supported);
 }
 
-void tensor_reader::refuse(errc code, std::string what) {
-    if (!failed()) complaint_ = {code, std::move(what)};
+void tensor_reader::refuse(errc code, std::string message) {
+    if (!failed()) complaint_ = {code, std::move(message)};
 }
 
 }  // namespace semantic::engine

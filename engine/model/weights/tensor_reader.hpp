@@ -93,7 +93,7 @@ class tensor_reader {
     void add_expert_part(packing& plan, int part, const found_tensor& t, int expert) const;
     const found_tensor* find(const std::string& name, const std::vector<std::int64_t>& shape);
     void wrong_type(const std::string& name, const found_tensor& t, const std::string& supported);
-    void refuse(storage::errc code, std::string what);
+    void refuse(storage::errc code, std::string message);
 
     const model_config& config_;
     const weight_form form_;

@@ -25,8 +25,8 @@ const tokenizer& with_marks() {
     static const tests::temp_dir dir;
     static const tokenizer made = [] {
         const std::string from = std::string(SEMANTIC_SOURCE_DIR) + "/etc/models/semantic-tiny/";
-        std::ifstream in(from + "tokenizer.json");
-        json::object file = json::parse(in).as_object();
+        std::ifstream stream(from + "tokenizer.json");
+        json::object file = json::parse(stream).as_object();
         auto id = static_cast<std::int64_t>(file.at("model").at("vocab").as_object().size());
         for (const char* mark : {"<tool_call>",
                                  "</tool_call>",
@@ -102,9 +102,9 @@ generation_request request_of(output_form form) {
     return request;
 }
 
-std::shared_ptr<const grammar> compiled(const tokenizer& of, const answer_format& format,
+std::shared_ptr<const grammar> compiled(const tokenizer& vocabulary, const answer_format& format,
                                         const generation_request& request) {
-    auto made = answer_grammars(of, format, "jinja").of(request);
+    auto made = answer_grammars(vocabulary, format, "jinja").of(request);
     if (!made) throw std::runtime_error(made.error().what);
     return made->rules;
 }
@@ -151,11 +151,11 @@ TEST_P(held_calls, are_calls_with_valid_arguments_whatever_the_model_would_rathe
     std::mt19937 random(1);
     const answer_format format{.calls = GetParam()};
     const auto request = request_of({.what = output_form::kind::calls});
-    for (const tokenizer* of : vocabularies()) {
-        const auto rules = compiled(*of, format, request);
+    for (const tokenizer* vocabulary : vocabularies()) {
+        const auto rules = compiled(*vocabulary, format, request);
         int ended = 0;
         for (int i = 0; i < 30; ++i) {
-            const std::string text = drawn(rules, random, *of);
+            const std::string text = drawn(rules, random, *vocabulary);
             if (text.ends_with(tests::goes_on)) continue;  // a call and a call and another one
             ++ended;
             const auto pieces = parsed(format, request, text);
@@ -175,10 +175,10 @@ TEST_P(held_calls, are_one_call_to_one_tool_where_a_request_says_so) {
     const answer_format format{.calls = GetParam()};
     const auto request = request_of(
         {.what = output_form::kind::calls, .tools = {"weather"}, .several_calls = false});
-    for (const tokenizer* of : vocabularies()) {
-        const auto rules = compiled(*of, format, request);
+    for (const tokenizer* vocabulary : vocabularies()) {
+        const auto rules = compiled(*vocabulary, format, request);
         for (int i = 0; i < 10; ++i) {
-            const std::string text = drawn(rules, random, *of);
+            const std::string text = drawn(rules, random, *vocabulary);
             const auto pieces = parsed(format, request, text);
             ASSERT_EQ(pieces.size(), 1u) << text;
             ASSERT_TRUE(std::holds_alternative<answer_call>(pieces[0])) << text;
@@ -191,10 +191,10 @@ TEST_P(held_calls, may_come_amid_text_where_tools_are_strict_and_then_are_valid)
     std::mt19937 random(3);
     const answer_format format{.calls = GetParam()};
     const auto request = request_of({.what = output_form::kind::strict_calls});
-    for (const tokenizer* of : vocabularies()) {
-        const auto rules = compiled(*of, format, request);
+    for (const tokenizer* vocabulary : vocabularies()) {
+        const auto rules = compiled(*vocabulary, format, request);
         for (int i = 0; i < 5; ++i) {
-            const std::string text = drawn(rules, random, *of);
+            const std::string text = drawn(rules, random, *vocabulary);
             for (const answer_piece& piece : parsed(format, request, text))
                 if (const auto* call = std::get_if<answer_call>(&piece)) expect_valid(*call, text);
         }
@@ -210,16 +210,16 @@ INSTANTIATE_TEST_SUITE_P(all, held_calls,
                          });
 
 /// Whether an answer may be the text, control tokens as they are spelled.
-bool matches(const tokenizer& of, const std::shared_ptr<const grammar>& rules,
+bool matches(const tokenizer& vocabulary, const std::shared_ptr<const grammar>& rules,
              const std::string& text) {
     grammar_matcher matcher(rules);
     auto state = matcher.start();
-    for (const token_id token : of.encode(text)) {
-        if (of.is_special(token)) {
+    for (const token_id token : vocabulary.encode(text)) {
+        if (vocabulary.is_special(token)) {
             state = matcher.step_token(state, token);
             continue;
         }
-        for (const char c : of.bytes(token))
+        for (const char c : vocabulary.bytes(token))
             state = matcher.step(state, static_cast<unsigned char>(c));
     }
     return matcher.accepts(state);
@@ -233,11 +233,11 @@ struct example {
 
 void expect(const generation_request& request, const std::vector<example>& examples) {
     for (const example& one : examples)
-        for (const tokenizer* of : {&words(), &with_marks()}) {
-            if (one.format == call_format::harmony && of == &words()) continue;
-            const auto rules = compiled(*of, {.calls = one.format}, request);
-            EXPECT_EQ(matches(*of, rules, one.text), one.may_be)
-                << one.text << (of == &words() ? "" : " with control tokens");
+        for (const tokenizer* vocabulary : {&words(), &with_marks()}) {
+            if (one.format == call_format::harmony && vocabulary == &words()) continue;
+            const auto rules = compiled(*vocabulary, {.calls = one.format}, request);
+            EXPECT_EQ(matches(*vocabulary, rules, one.text), one.may_be)
+                << one.text << (vocabulary == &words() ? "" : " with control tokens");
         }
 }
 
@@ -378,9 +378,10 @@ TEST(held_call, comes_behind_reasoning_in_each_of_its_forms) {
          "\n</seed:tool_call>"},
     };
     for (const auto& one : cases)
-        for (const tokenizer* of : {&words(), &with_marks()})
-            EXPECT_EQ(matches(*of, compiled(*of, one.format, request), one.text), one.may_be)
-                << one.text << (of == &words() ? "" : " with control tokens");
+        for (const tokenizer* vocabulary : {&words(), &with_marks()})
+            EXPECT_EQ(matches(*vocabulary, compiled(*vocabulary, one.format, request), one.text),
+                      one.may_be)
+                << one.text << (vocabulary == &words() ? "" : " with control tokens");
 }
 
 }  // namespace

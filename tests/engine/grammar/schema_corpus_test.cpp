@@ -33,8 +33,8 @@ std::vector<corpus_file> corpus() {
         if (entry.path().extension() == ".jsonl") files.push_back({entry.path(), {}});
     std::ranges::sort(files, {}, &corpus_file::path);
     for (corpus_file& file : files) {
-        std::ifstream in(file.path);
-        for (std::string line; std::getline(in, line);)
+        std::ifstream stream(file.path);
+        for (std::string line; std::getline(stream, line);)
             file.lines.push_back(json::parse(line).as_object());
     }
     return files;

@@ -175,7 +175,7 @@ TEST_P(block_table_of, embedding_rows_equal_scalar) {
 }
 
 INSTANTIATE_TEST_SUITE_P(every_table, block_table_of, testing::Values("avx2", "avxvnni", "avx512"),
-                         [](const auto& which) { return std::string(which.param); });
+                         [](const auto& test) { return std::string(test.param); });
 
 }  // namespace
 }  // namespace semantic::engine::kernel_tests

@@ -54,7 +54,7 @@ TEST_P(quantize_kv, gives_the_golden_integers_scales_and_biases) {
 
 INSTANTIATE_TEST_SUITE_P(every_table, quantize_kv,
                          testing::Values("scalar", "avx2", "avxvnni", "avx512"),
-                         [](const auto& which) { return which.param; });
+                         [](const auto& test) { return test.param; });
 
 }  // namespace
 }  // namespace semantic::engine::kernel_tests

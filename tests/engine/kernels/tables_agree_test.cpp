@@ -216,8 +216,8 @@ TEST_P(kernel_table_of, norms_and_element_wise_kernels_equal_scalar) {
             buffer<float> x(n, offset), y(n, offset), a(n, offset), b(n, offset);
             random_.fill(x);
             random_.fill(y);
-            const auto check = [&](const char* what) {
-                ASSERT_TRUE(same_bits(a.data(), b.data(), n)) << what << " " << n;
+            const auto check = [&](const char* name) {
+                ASSERT_TRUE(same_bits(a.data(), b.data(), n)) << name << " " << n;
             };
             for (const bool one_plus : {false, true}) {
                 const int count = static_cast<int>(n);
@@ -328,11 +328,11 @@ struct shaped_rows {
     std::vector<shaped_key> keys;
 };
 
-void expect_same_rows(shaped_rows& a, shaped_rows& b, const std::string& what) {
+void expect_same_rows(shaped_rows& a, shaped_rows& b, const std::string& label) {
     for (std::size_t i = 0; i < a.keys.size(); ++i) {
-        ASSERT_TRUE(same_bits(a.packed[i].data(), b.packed[i].data(), a.packed[i].size())) << what;
-        ASSERT_TRUE(same_bits(a.scales[i].data(), b.scales[i].data(), a.scales[i].size())) << what;
-        ASSERT_TRUE(same_bits(a.biases[i].data(), b.biases[i].data(), a.biases[i].size())) << what;
+        ASSERT_TRUE(same_bits(a.packed[i].data(), b.packed[i].data(), a.packed[i].size())) << label;
+        ASSERT_TRUE(same_bits(a.scales[i].data(), b.scales[i].data(), a.scales[i].size())) << label;
+        ASSERT_TRUE(same_bits(a.biases[i].data(), b.biases[i].data(), a.biases[i].size())) << label;
     }
 }
 
@@ -352,17 +352,17 @@ TEST_P(kernel_table_of, shaped_kv_equals_scalar) {
                     std::fill_n(matrix.begin() + static_cast<std::ptrdiff_t>(i * n), i + 1, 0.0f);
             }
             shaped_rows a(x, feedback, dim, bits), b(x, feedback, dim, bits);
-            const std::string what = std::to_string(bits) + ' ' + std::to_string(round);
+            const std::string label = std::to_string(bits) + ' ' + std::to_string(round);
             scalar_.quantize_kv_shaped(a.keys.data(), count, dim, bits);
             table_->quantize_kv_shaped(b.keys.data(), count, dim, bits);
-            expect_same_rows(a, b, what);
+            expect_same_rows(a, b, label);
             // Without feedback it is the fitted rounding.
             for (auto& matrix : feedback) std::fill(matrix.begin(), matrix.end(), 0.0f);
             table_->quantize_kv_shaped(a.keys.data(), count, dim, bits);
             for (const shaped_key& key : b.keys)
                 table_->quantize_kv(key.x, dim, bits, kv_rounding::fitted, key.row, key.scales,
                                     key.biases);
-            expect_same_rows(a, b, what);
+            expect_same_rows(a, b, label);
         }
     }
 }
@@ -502,7 +502,7 @@ TEST_P(kernel_table_of, products_of_a_row_do_not_depend_on_its_neighbours) {
 }
 
 INSTANTIATE_TEST_SUITE_P(every_table, kernel_table_of, testing::Values("avx2", "avxvnni", "avx512"),
-                         [](const auto& which) { return std::string(which.param); });
+                         [](const auto& test) { return std::string(test.param); });
 
 }  // namespace
 }  // namespace semantic::engine::kernel_tests
