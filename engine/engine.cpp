@@ -49,7 +49,7 @@ namespace {
 // Part of the fingerprint: raise it when the same weights and tokens would give another KV.
 constexpr std::string_view kv_format_version = "5";
 
-// How often an agent is exported anew where the pool has no room for all of it.
+// How often an export starts again because the pool has no frames for all of the agent.
 constexpr int export_retries = 20;
 
 constexpr std::size_t default_budget_max = std::size_t{8} << 30;
@@ -65,7 +65,9 @@ std::string read_file(const std::filesystem::path& path) {
     return {std::istreambuf_iterator<char>(file), {}};
 }
 
-storage::failure unusable(const std::string& what) { return {storage::errc::bad_value, what}; }
+storage::failure unusable(const std::string& message) {
+    return {storage::errc::bad_value, message};
+}
 
 storage::result<const kernel_table*> choose_kernels(const std::string& name) {
     if (const kernel_table* table = find_kernels(name)) return table;
@@ -197,8 +199,8 @@ class local_engine final : public engine {
     }
 
   private:
-    void tell(const storage::agent_id& agent, agent_changed::change what) {
-        probe_.feed->publish([&] { return agent_changed{agent, what}; });
+    void tell(const storage::agent_id& agent, agent_changed::change action) {
+        probe_.feed->publish([&] { return agent_changed{agent, action}; });
     }
     scheduler_options options_for_scheduler(engine_options options) const;
     std::vector<agent_info> infos_of(const std::vector<storage::agent_summary>& own,
@@ -374,7 +376,7 @@ storage::result<void> local_engine::check_header_bytes(storage::readable_file& f
     const auto tokens = static_cast<std::uint64_t>(info_.context_tokens_max);
     const std::uint64_t most = apart_from_tokens + tokens * (id_and_length + escape * widest);
     std::array<std::byte, 8> start{};
-    if (file_bytes < start.size()) return {};  // told in full by who reads it
+    if (file_bytes < start.size()) return {};  // the reader of the file reports it
     if (auto ok = file.read_at(0, start); !ok) return ok.error();
     const auto needed = storage::safetensors_index::bytes_needed(start, file_bytes);
     if (!needed || *needed <= most) return {};
@@ -425,10 +427,10 @@ storage::block_hash fingerprint_of(const engine_options& options, const chat_tem
     if (layout.has_states())
         recipe += " " + config_read.state_identity() +
                   " state_files=" + std::to_string(storage::state_format_version);
-    const auto add = [&recipe](const char* what, std::span<const float> numbers) {
+    const auto add = [&recipe](const char* label, std::span<const float> numbers) {
         if (numbers.empty()) return;
         storage::field_hasher sum;
-        recipe += what + sum.add(std::as_bytes(numbers)).finish().hex();
+        recipe += label + sum.add(std::as_bytes(numbers)).finish().hex();
     };
     add(" means=", keys.means);
     add(" feedback=", keys.feedback);

@@ -31,11 +31,13 @@ storage::result<std::unique_ptr<engine_sharing>> engine_sharing::open(
     storage::shared_agents_options how;
     how.directory = options.cache_directory;
     how.lookups = options.shared->lookups.get();
-    how.name_fork = [](const storage::agent_id& of) { return new_anonymous_id().of(of.tenant()); };
+    how.name_fork = [](const storage::agent_id& source) {
+        return new_anonymous_id().of(source.tenant());
+    };
     how.blocks = options.shared->blocks.get();
     if (const auto& news = options.shared->news) {
-        const auto telling = [&news](storage::agent_news::kind what) {
-            return [news, what](const std::string& agent) { news->tell({what, agent}); };
+        const auto telling = [&news](storage::agent_news::kind action) {
+            return [news, action](const std::string& agent) { news->tell({action, agent}); };
         };
         how.on_uploaded = telling(storage::agent_news::kind::saved);
         how.on_forgotten = telling(storage::agent_news::kind::erased);

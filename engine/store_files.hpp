@@ -26,8 +26,8 @@ class source_file final : public storage::readable_file {
   public:
     explicit source_file(const memory_source& source) : source_(source) {}
     storage::result<std::uint64_t> size() override { return source_.file_bytes; }
-    storage::result<void> read_at(std::uint64_t offset, std::span<std::byte> into) override {
-        return source_.read_at(offset, into);
+    storage::result<void> read_at(std::uint64_t offset, std::span<std::byte> target) override {
+        return source_.read_at(offset, target);
     }
 
   private:

@@ -14,43 +14,43 @@ constexpr std::chrono::seconds retry_after{2};
 }  // namespace
 
 void agent_refresh::begin(const job_ptr& work) {
-    if (around_.shared != nullptr && work->request.agent)
+    if (services_.shared != nullptr && work->request.agent)
         refresh(work, *work->request.agent);
     else
-        around_.arrive(work);
+        services_.arrive(work);
 }
 
 void agent_refresh::refresh(const job_ptr& work, const storage::agent_id& agent) {
-    const bool queued = around_.post(agent, [this, work, agent] {
+    const bool queued = services_.post(agent, [this, work, agent] {
         if (agent == *work->request.agent)
-            if (auto why = around_.claims.claim(agent, work->lease))
-                return around_.refuse(work, std::move(*why));
-        if (!around_.is_extended(agent, *work)) {
-            const auto found = around_.shared->refresh(agent);
+            if (auto why = services_.claims.claim(agent, work->lease))
+                return services_.refuse(work, std::move(*why));
+        if (!services_.is_extended(agent, *work)) {
+            const auto found = services_.shared->refresh(agent);
             if (has_answered_.exchange(found.has_value()) && !found)
-                around_.warn("what other machines know of agents is not found: " +
-                             found.error().what);
+                services_.warn("what other machines know of agents is not found: " +
+                               found.error().what);
             if (!found && work->request.append)
-                return around_.refuse(work, {failure_kind::overloaded,
-                                             "the newest memory of agent " + agent.str() +
-                                                 " cannot be found in the object store now",
-                                             retry_after});
+                return services_.refuse(work, {failure_kind::overloaded,
+                                               "the newest memory of agent " + agent.str() +
+                                                   " cannot be found in the object store now",
+                                               retry_after});
         }
         const auto& parent = work->request.parent;
-        const bool needs_parent = parent && agent != *parent && !around_.store.find(agent);
+        const bool needs_parent = parent && agent != *parent && !services_.store.find(agent);
         if (needs_parent)
             refresh(work, *parent);
         else
-            around_.arrive(work);
+            services_.arrive(work);
     });
     if (queued) return;
     if (work->request.append)
-        around_.refuse(work, {failure_kind::overloaded,
-                              "the newest memory of agent " + agent.str() +
-                                  " cannot be found: too much disk work is waiting",
-                              retry_after});
+        services_.refuse(work, {failure_kind::overloaded,
+                                "the newest memory of agent " + agent.str() +
+                                    " cannot be found: too much disk work is waiting",
+                                retry_after});
     else
-        around_.arrive(work);
+        services_.arrive(work);
 }
 
 }  // namespace semantic::engine

@@ -17,7 +17,7 @@ namespace semantic::engine {
 
 class agent_refresh {
   public:
-    struct surroundings {
+    struct services {
         const storage::agent_cache_store& store;
         storage::shared_agents* shared;  // null: requests arrive as they come
         const agent_claims& claims;
@@ -29,7 +29,7 @@ class agent_refresh {
         std::function<void(const job_ptr&, failed)> refuse;
         std::function<void(std::string)> warn;
     };
-    explicit agent_refresh(surroundings around) : around_(std::move(around)) {}
+    explicit agent_refresh(services given) : services_(std::move(given)) {}
 
     /// Returns at once. The request arrives then, or later; without an answer of the object store
     /// it goes on from what is here, unless its client relies on the agent's memory for what was
@@ -40,7 +40,7 @@ class agent_refresh {
   private:
     void refresh(const job_ptr& work, const storage::agent_id& agent);
 
-    const surroundings around_;
+    const services services_;
     std::atomic<bool> has_answered_{true};  // the object store did at the last refresh
 };
 

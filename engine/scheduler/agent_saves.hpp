@@ -21,7 +21,7 @@ namespace semantic::engine {
 
 class agent_saves {
   public:
-    struct surroundings {
+    struct services {
         storage::agent_cache_store& store;
         engine_probe& probe;
         std::shared_ptr<save_gate> gate;        // shared with uploads that outlive the scheduler
@@ -35,7 +35,7 @@ class agent_saves {
         std::function<void()> take_hold, release_hold;
         std::function<void(std::string)> warn;
     };
-    explicit agent_saves(surroundings around) : around_(std::move(around)) {}
+    explicit agent_saves(services given) : services_(std::move(given)) {}
 
     /// Returns at once. `waiting`: the request whose end the gate holds; 0: none.
     void save(const storage::agent_id& agent, request_id waiting,
@@ -48,7 +48,7 @@ class agent_saves {
     void saved(const storage::agent_id& agent, request_id waiting, const lease& held);
     void trim_hot_agents();
 
-    const surroundings around_;
+    const services services_;
     std::atomic<bool> refused_{false};  // a save found no room in the queue; its agent is dirty
 };
 

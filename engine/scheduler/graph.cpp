@@ -27,7 +27,7 @@ namespace flow = oneapi::tbb::flow;
 
 namespace {
 
-// What the nodes are told. A `wake` carries nothing: look again at what was cancelled or became
+// Messages to the nodes. A `wake` carries nothing: look again at what was cancelled or became
 // possible.
 struct wake {};
 struct next_step {};  // the step node to itself, at most one under way
@@ -64,7 +64,7 @@ using emissions = std::vector<emission>;  // handed over together
 constexpr std::size_t storage_threads = 2;
 // Those that wait for an object store hold up neither each other nor the disk.
 constexpr std::size_t shared_storage_threads = 16;
-// Forms that are being made when the server is told to stop may be finished within this time.
+// Forms that are being compiled when the server stops may be finished within this time.
 constexpr std::chrono::milliseconds form_grace{100};
 // Far above what max_queued requests ask for at once; beyond it a save is put off, never a request.
 constexpr std::size_t storage_jobs_max = 4096;
@@ -233,20 +233,20 @@ void scheduler::impl::make_disk_work() {
     const auto run = [this](const storage::agent_id& agent, std::function<void()> job) {
         return post(agent, std::move(job));
     };
-    const auto tell = [this](std::string what) { warn(std::move(what)); };
-    saves.emplace(agent_saves::surroundings{
+    const auto tell = [this](std::string message) { warn(std::move(message)); };
+    saves.emplace(agent_saves::services{
         store, probe, gate, options.shared, options.shared_wait, claims, options.max_hot_agents,
         run, [this] { transient_holds.fetch_add(1); }, [this] { release_hold(); }, tell});
     refresh.emplace(
-        agent_refresh::surroundings{store, options.shared, claims, run,
-                                    [this](const storage::agent_id& agent, const job& besides) {
-                                        return is_extended(agent, besides);
-                                    },
-                                    [this](const job_ptr& work) { arrive(work); },
-                                    [this](const job_ptr& work, failed why) {
-                                        emit->try_put({{work, std::move(why)}});
-                                    },
-                                    tell});
+        agent_refresh::services{store, options.shared, claims, run,
+                                [this](const storage::agent_id& agent, const job& besides) {
+                                    return is_extended(agent, besides);
+                                },
+                                [this](const job_ptr& work) { arrive(work); },
+                                [this](const job_ptr& work, failed why) {
+                                    emit->try_put({{work, std::move(why)}});
+                                },
+                                tell});
 }
 
 void scheduler::impl::make_stage() {
@@ -254,7 +254,7 @@ void scheduler::impl::make_stage() {
         inbound.fetch_add(1);
         resolve->try_put(formed{work, std::move(outcome)});
     });
-    stage.emplace(resolve_stage::surroundings{
+    stage.emplace(resolve_stage::services{
         prompts, store, grammars, [this](const job_ptr& work) { forms->compile(work); },
         [this](const job_ptr& work) {
             inbound.fetch_add(1);
@@ -550,10 +550,10 @@ void scheduler::cancel(request_id id) {
     impl_->step->try_put(wake{});
 }
 
-void scheduler::with_transient_hold(const std::function<void()>& what) {
+void scheduler::with_transient_hold(const std::function<void()>& action) {
     impl_->take_hold();
     const std::shared_ptr<void> held(nullptr, [this](void*) { impl_->release_hold(); });
-    what();
+    action();
 }
 std::size_t scheduler::disk_jobs() const { return impl_->strands.pending(); }
 void scheduler::wait_for_saves() { impl_->strands.drain(); }

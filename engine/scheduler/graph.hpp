@@ -58,9 +58,9 @@ class scheduler {
 
     request_id submit(generation_request request, std::shared_ptr<generation_sink> sink);
     void cancel(request_id id);
-    /// Runs `what`, which may hold blocks of the pool for a while: no answer ends for want of
+    /// Runs `action`, which may hold blocks of the pool for a while: no answer ends for want of
     /// blocks meanwhile.
-    void with_transient_hold(const std::function<void()>& what);
+    void with_transient_hold(const std::function<void()>& action);
     /// Blocks until no save or look-up is under way or waiting.
     /// Saves and restores that wait or run.
     std::size_t disk_jobs() const;

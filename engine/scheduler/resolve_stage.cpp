@@ -6,7 +6,7 @@ namespace semantic::engine {
 
 namespace {
 
-// How often a prompt is resolved anew because the memory that it continues has gone from disk.
+// How often a prompt is resolved again because the memory that it continues has left the disk.
 constexpr int resolves_max = 3;
 
 }  // namespace
@@ -15,19 +15,19 @@ bool resolve_stage::arrive(const job_ptr& work) {
     const auto& agent = work->request.agent;
     const auto busy = agent ? queues_.find(*agent) : queues_.end();
     if (busy == queues_.end()) return begin(work);
-    around_.tell_wait(work, static_cast<int>(busy->second.size()));
+    services_.tell_wait(work, static_cast<int>(busy->second.size()));
     busy->second.push_back(work);
     return false;
 }
 
 /// Returns: false when the form is still to be made. Its agent is busy meanwhile.
 bool resolve_stage::begin(const job_ptr& work) {
-    if (auto form = around_.grammars.find(work->request)) {
+    if (auto form = services_.grammars.find(work->request)) {
         resolve(work, std::move(*form));
         return true;
     }
     if (work->request.agent) queues_.try_emplace(*work->request.agent);
-    around_.compile(work);
+    services_.compile(work);
     return false;
 }
 
@@ -39,9 +39,9 @@ void resolve_stage::take_form(const job_ptr& work, form_outcome outcome) {
     if (auto* form = std::get_if<held_form>(&outcome))
         resolve(work, std::move(*form));
     else if (auto* why = std::get_if<failed>(&outcome))
-        around_.end(work, std::move(*why));
+        services_.end(work, std::move(*why));
     else
-        around_.end(work, std::get<finished>(std::move(outcome)));
+        services_.end(work, std::get<finished>(std::move(outcome)));
     if (agent) go_on(*agent, std::move(waiting));
 }
 
@@ -70,9 +70,9 @@ void resolve_stage::go_on(const storage::agent_id& agent, job_queue waiting) {
 storage::result<resolved_prompt> resolve_stage::resolve_prompt(job& work) {
     auto busy = [this](const storage::agent_id& id) { return queues_.contains(id); };
     for (int i = 1;; ++i) {
-        auto prompt = around_.prompts.resolve(work.request, busy);
+        auto prompt = services_.prompts.resolve(work.request, busy);
         if (!prompt || !prompt->source) return prompt;
-        auto files = around_.store.keep_files(*prompt->source, prompt->reuse_tokens);
+        auto files = services_.store.keep_files(*prompt->source, prompt->reuse_tokens);
         using kept_files = storage::agent_cache_store::kept_files;
         if (files) work.files = std::make_shared<kept_files>(std::move(*files));
         if (files || i == resolves_max) return prompt;
@@ -81,10 +81,10 @@ storage::result<resolved_prompt> resolve_stage::resolve_prompt(job& work) {
 
 // Renders, matches and tokenises; the agent is busy from here until its answer is committed.
 void resolve_stage::resolve(const job_ptr& work, held_form form) {
-    around_.take_hold();
+    services_.take_hold();
     auto refuse = [&](failed why) {
-        around_.release_hold();
-        around_.end(work, std::move(why));
+        services_.release_hold();
+        services_.end(work, std::move(why));
     };
     try {
         auto prompt = resolve_prompt(*work);
@@ -97,10 +97,10 @@ void resolve_stage::resolve(const job_ptr& work, held_form form) {
         work->prompt = std::move(*prompt);
         work->form = std::move(form);
         queues_.try_emplace(work->prompt->agent);
-        work->pins.push_back(around_.store.hold(work->prompt->agent));
+        work->pins.push_back(services_.store.hold(work->prompt->agent));
         if (work->prompt->source)
-            work->pins.push_back(around_.store.hold(work->prompt->source->id));
-        around_.pass_on(work);
+            work->pins.push_back(services_.store.hold(work->prompt->source->id));
+        services_.pass_on(work);
     } catch (const std::exception& error) {
         refuse({failure_kind::internal, error.what()});
     }
@@ -110,7 +110,7 @@ void resolve_stage::drop_cancelled() {
     for (auto& [agent, queue] : queues_)
         std::erase_if(queue, [&](const job_ptr& work) {
             if (!work->cancelled.load(std::memory_order_relaxed)) return false;
-            around_.end(work, finished{stop_reason::cancelled, {}, 0, false});
+            services_.end(work, finished{stop_reason::cancelled, {}, 0, false});
             return true;
         });
 }

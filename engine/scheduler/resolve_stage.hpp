@@ -17,7 +17,7 @@ namespace semantic::engine {
 
 class resolve_stage {
   public:
-    struct surroundings {
+    struct services {
         const resolver& prompts;
         storage::agent_cache_store& store;
         answer_grammars& grammars;
@@ -30,11 +30,11 @@ class resolve_stage {
         /// No answer ends for want of blocks from take_hold() until release_hold() or pass_on().
         std::function<void()> take_hold, release_hold;
     };
-    explicit resolve_stage(surroundings around) : around_(std::move(around)) {}
+    explicit resolve_stage(services given) : services_(std::move(given)) {}
 
     /// Returns: false when the request waits, for another one of its agent or for its form.
     bool arrive(const job_ptr& work);
-    /// Behind surroundings::compile.
+    /// Behind services::compile.
     void take_form(const job_ptr& work, form_outcome outcome);
     /// The agent's request has ended: the next one begins.
     void release(const storage::agent_id& agent);
@@ -50,7 +50,7 @@ class resolve_stage {
     job_queue take_queue(const storage::agent_id& agent);
     void go_on(const storage::agent_id& agent, job_queue waiting);
 
-    const surroundings around_;
+    const services services_;
     std::unordered_map<storage::agent_id, job_queue>
         queues_;  // key: an agent with a request under way
 };

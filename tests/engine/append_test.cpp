@@ -38,12 +38,12 @@ generation_request raw(const std::string& agent, const std::string& text, bool a
     return wanted;
 }
 
-storage::result<int> import(engine& into, const std::string& agent, const std::string& file) {
+storage::result<int> import(engine& runner, const std::string& agent, const std::string& file) {
     const auto read = [&](std::uint64_t at, std::span<std::byte> bytes) {
         std::memcpy(bytes.data(), file.data() + at, bytes.size());
         return storage::result<void>();
     };
-    return into.import_agent(id_of(agent), {file.size(), read});
+    return runner.import_agent(id_of(agent), {file.size(), read});
 }
 
 TEST(append, a_new_agent_is_there_and_empty_and_survives) {

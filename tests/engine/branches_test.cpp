@@ -158,22 +158,22 @@ TEST_F(branches, a_conversation_without_a_name_goes_on_behind_an_answer_that_was
     const auto second = ask({long_paste(4), first->text, "Go on."});
     ASSERT_EQ(second->agent, first->agent);
     std::vector<std::string> told{long_paste(4), first->text, "Go on.", second->text};
-    const auto with = [&](std::string more) {
+    const auto turns_and = [&](std::string more) {
         std::vector<std::string> turns = told;
         turns.push_back(std::move(more));
         return turns;
     };
-    break_off(with("Tell me everything."));
-    const auto third = ask(with("What is my dog called?"));
+    break_off(turns_and("Tell me everything."));
+    const auto third = ask(turns_and("What is my dog called?"));
     EXPECT_EQ(third->agent, first->agent);
     EXPECT_GE(third->usage.reused_tokens,
               second->usage.prompt_tokens + second->finished->output_tokens - 1);
     // It has the answer that came to its end behind it, so what parts in front of that is another.
     told.push_back("What is my dog called?");
     told.push_back(third->text);
-    break_off(with("Tell me everything."));
+    break_off(turns_and("Tell me everything."));
     EXPECT_NE(ask({long_paste(4), first->text, "Go back."})->agent, first->agent);
-    EXPECT_EQ(ask(with("And now?"))->agent, first->agent);
+    EXPECT_EQ(ask(turns_and("And now?"))->agent, first->agent);
 }
 
 // It came to its end here, but not there: the client had left.

@@ -64,10 +64,10 @@ generation_request named(const std::string& message, conversation chat, int max_
 
 /// Asks, and looks at the disk until the answer ends. Returns: the fewest tokens and message marks
 /// that a crash would have left.
-std::pair<std::size_t, std::size_t> least_saved(engine& on, const std::string& directory,
+std::pair<std::size_t, std::size_t> least_saved(engine& runner, const std::string& directory,
                                                 generation_request request) {
     auto sink = std::make_shared<transcript>();
-    const request_id id = on.submit(std::move(request), sink);
+    const request_id id = runner.submit(std::move(request), sink);
     std::pair<std::size_t, std::size_t> least{1 << 20, 1 << 20};
     const auto limit = std::chrono::steady_clock::now() + std::chrono::seconds(100);
     while (!sink->wait(std::chrono::seconds(0)) && std::chrono::steady_clock::now() < limit) {
@@ -75,7 +75,7 @@ std::pair<std::size_t, std::size_t> least_saved(engine& on, const std::string& d
         least = {std::min(least.first, now.tokens.size()),
                  std::min(least.second, now.messages.size())};
     }
-    on.cancel(id);
+    runner.cancel(id);
     EXPECT_TRUE(sink->wait());
     return least;
 }
@@ -83,8 +83,8 @@ std::pair<std::size_t, std::size_t> least_saved(engine& on, const std::string& d
 class early_save : public testing::TestWithParam<bool> {
   protected:
     /// An agent with one answer, named m1, that ends some tokens behind a block.
-    std::size_t tell_it(engine& on, int answer_tokens = 40) {
-        auto said = run(on, named("m1", chat_of({long_paste(8)}), answer_tokens));
+    std::size_t tell_it(engine& runner, int answer_tokens = 40) {
+        auto said = run(runner, named("m1", chat_of({long_paste(8)}), answer_tokens));
         EXPECT_TRUE(said->finished && said->finished->saved);
         answer = said->text;
         const storage::manifest saved = saved_version(dir.path());

@@ -34,10 +34,10 @@ std::string paste(int sentences) {
 
 memory_source source_of(const std::string& bytes) {
     return {bytes.size(),
-            [&bytes](std::uint64_t offset, std::span<std::byte> into) -> storage::result<void> {
-                if (offset > bytes.size() || into.size() > bytes.size() - offset)
+            [&bytes](std::uint64_t offset, std::span<std::byte> target) -> storage::result<void> {
+                if (offset > bytes.size() || target.size() > bytes.size() - offset)
                     return storage::failure{storage::errc::corrupt, "the file ends"};
-                std::memcpy(into.data(), bytes.data() + offset, into.size());
+                std::memcpy(target.data(), bytes.data() + offset, target.size());
                 return {};
             }};
 }

@@ -29,8 +29,8 @@ std::string exported(engine& from, const std::string& agent) {
     return file;
 }
 
-storage::result<int> import(engine& into, const std::string& agent, const std::string& file) {
-    return into.import_agent(
+storage::result<int> import(engine& runner, const std::string& agent, const std::string& file) {
+    return runner.import_agent(
         id_of(agent),
         {file.size(),
          [&file](std::uint64_t offset, std::span<std::byte> bytes) -> storage::result<void> {
@@ -46,10 +46,10 @@ TEST(engine_import_limits, a_header_beyond_what_a_conversation_needs_is_not_read
     auto engine = tests::load(tests::options_in(dir.path()));
     const std::uint64_t header_bytes = 90'000'000;
     std::uint64_t most_asked = 0;
-    const auto read = [&](std::uint64_t, std::span<std::byte> into) -> storage::result<void> {
-        most_asked = std::max<std::uint64_t>(most_asked, into.size());
-        std::memset(into.data(), ' ', into.size());
-        std::memcpy(into.data(), &header_bytes, std::min(into.size(), sizeof header_bytes));
+    const auto read = [&](std::uint64_t, std::span<std::byte> target) -> storage::result<void> {
+        most_asked = std::max<std::uint64_t>(most_asked, target.size());
+        std::memset(target.data(), ' ', target.size());
+        std::memcpy(target.data(), &header_bytes, std::min(target.size(), sizeof header_bytes));
         return {};
     };
     const auto refused = engine->import_agent(id_of("a"), {header_bytes + 100, read});

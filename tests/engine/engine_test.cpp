@@ -23,7 +23,7 @@ using tests::run;
 using tests::transcript;
 
 // A conversation of three turns with a long first one; returns each turn's answer.
-std::vector<std::string> three_turns(engine& on, const std::string& agent,
+std::vector<std::string> three_turns(engine& runner, const std::string& agent,
                                      const std::function<void(int)>& before_turn = {}) {
     std::vector<std::string> questions{long_paste(60) + "My dog is called Biscuit.",
                                        "What is 2 plus 3?", "What is my dog called?"};
@@ -31,7 +31,7 @@ std::vector<std::string> three_turns(engine& on, const std::string& agent,
     for (std::size_t i = 0; i < questions.size(); ++i) {
         if (before_turn) before_turn(static_cast<int>(i));
         turns.push_back(questions[i]);
-        auto said = run(on, ask(agent, chat_of(turns)));
+        auto said = run(runner, ask(agent, chat_of(turns)));
         EXPECT_TRUE(said->finished) << (said->failed ? said->failed->what : "no end");
         answers.push_back(said->text);
         turns.push_back(said->text);
@@ -360,10 +360,10 @@ TEST(engine, an_agent_starts_from_the_longest_prefix_that_another_has_stored) {
 
 TEST(engine, two_tenants_share_nothing_and_cannot_see_each_other_in_the_numbers) {
     tests::temp_dir dir;
-    auto asked_by = [](engine& on, const char* key, const std::string& agent) {
+    auto asked_by = [](engine& runner, const char* key, const std::string& agent) {
         generation_request request = ask(agent, chat_of({"Hello."}, long_paste(20)), 8);
-        if (key != nullptr) request.tenant = on.tenant(key);
-        return run(on, std::move(request));
+        if (key != nullptr) request.tenant = runner.tenant(key);
+        return run(runner, std::move(request));
     };
     std::vector<storage::token_id> said;
     {

@@ -33,7 +33,9 @@ class gguf_engine : public ::testing::Test {
         options.cache_directory = dir_ / "cache";
         options.cache_budget_bytes = std::size_t{16} << 20;
         options.compute_threads = 1;
-        options.on_warning = [this](std::string what) { warnings_.push_back(std::move(what)); };
+        options.on_warning = [this](std::string message) {
+            warnings_.push_back(std::move(message));
+        };
         return options;
     }
 

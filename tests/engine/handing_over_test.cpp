@@ -33,7 +33,8 @@ struct record {
 
 class part_of_a_record final : public generation_sink {
   public:
-    part_of_a_record(record& all, int number, int of) : all_(all), number_(number), of_(of) {}
+    part_of_a_record(record& all, int number, int count)
+        : all_(all), number_(number), count_(count) {}
     void on_event(generation_event event) noexcept override {
         std::lock_guard lock(all_.mutex);
         all_.open = true;
@@ -46,7 +47,7 @@ class part_of_a_record final : public generation_sink {
     }
     void on_group_end() noexcept override {
         std::lock_guard lock(all_.mutex);
-        if (static_cast<int>(all_.group.size()) == of_) all_.tokens_of_all += of_;
+        if (static_cast<int>(all_.group.size()) == count_) all_.tokens_of_all += count_;
         all_.group.clear();
         all_.open = false;
         if (std::exchange(ended_, false)) ++all_.ended;
@@ -55,7 +56,7 @@ class part_of_a_record final : public generation_sink {
 
   private:
     record& all_;
-    const int number_, of_;
+    const int number_, count_;
     bool ended_ = false;
 };
 

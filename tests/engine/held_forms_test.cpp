@@ -95,13 +95,13 @@ TEST(held_forms, a_server_that_stops_waits_for_no_form) {
     auto engine = load(options_in(dir.path()));
     auto slow = std::make_shared<transcript>();
     engine->submit(slow_request("a"), slow);
-    auto behind = std::make_shared<transcript>();
-    engine->submit(held(ask("a", chat_of({"Hello."}), 8), R"({"const":2})"), behind);
+    auto queued = std::make_shared<transcript>();
+    engine->submit(held(ask("a", chat_of({"Hello."}), 8), R"({"const":2})"), queued);
     wait_a_moment();
     const auto begin = steady_clock::now();
     engine->drain(steady_clock::now() + seconds(60));
     EXPECT_LT(steady_clock::now() - begin, seconds(10));
-    for (const auto& each : {slow, behind}) {
+    for (const auto& each : {slow, queued}) {
         ASSERT_TRUE(each->failed);
         EXPECT_EQ(each->failed->kind, failure_kind::shutting_down);
         EXPECT_EQ(each->ends, 1);

@@ -57,9 +57,9 @@ struct agent_chat {
     int stored = 0;  // tokens of its memory
 };
 
-void ask_next(engine& on, agent_chat& agent) {
+void ask_next(engine& runner, agent_chat& agent) {
     agent.turns.push_back("And then?");
-    auto said = run(on, ask(agent.name, chat_of(agent.turns), 4));
+    auto said = run(runner, ask(agent.name, chat_of(agent.turns), 4));
     ASSERT_TRUE(said->finished) << (said->failed ? said->failed->what : "no end");
     ASSERT_EQ(said->usage.reused_tokens, agent.stored) << said->usage.detail;
     ASSERT_EQ(said->usage.why, miss_reason::none) << said->usage.detail;
@@ -68,28 +68,28 @@ void ask_next(engine& on, agent_chat& agent) {
 }
 
 /// A pool for a tenth of the agents, if each had as many tokens as the first one comes to.
-engine_options tight_options(const std::string& directory, const sizes& of) {
+engine_options tight_options(const std::string& directory, const sizes& used) {
     temp_dir other;
     engine_options options = options_in(other.path());
     options.block_tokens = 64;
     auto roomy = load(options);
-    run(*roomy, ask("first", chat_of({"Agent 0. " + long_paste(of.sentences)}), 4));
+    run(*roomy, ask("first", chat_of({"Agent 0. " + long_paste(used.sentences)}), 4));
     const std::uint64_t one = roomy->inspect(*storage::agent_id::parse("first"))->pool_bytes;
     options.cache_directory = directory;
-    options.cache_budget_bytes = static_cast<std::size_t>(of.agents / 10) * one;
+    options.cache_budget_bytes = static_cast<std::size_t>(used.agents / 10) * one;
     return options;
 }
 
 // SEMANTIC_MANY_AGENTS=1: 500 agents of 2,000 tokens, 5,000 requests.
 TEST(many_agents, ten_times_what_the_pool_holds_are_all_answered_from_their_memory) {
     const bool is_long = std::getenv("SEMANTIC_MANY_AGENTS") != nullptr;
-    const sizes of = is_long ? sizes{500, 96, 10} : sizes{20, 12, 4};
+    const sizes used = is_long ? sizes{500, 96, 10} : sizes{20, 12, 4};
     temp_dir dir;
-    auto engine = load(tight_options(dir.path(), of));
+    auto engine = load(tight_options(dir.path(), used));
     std::vector<agent_chat> agents;
-    for (int i = 0; i < of.agents; ++i) {
+    for (int i = 0; i < used.agents; ++i) {
         agents.push_back({"agent" + std::to_string(i), {}, 0});
-        std::string paste = "Agent " + std::to_string(i) + ". " + long_paste(of.sentences);
+        std::string paste = "Agent " + std::to_string(i) + ". " + long_paste(used.sentences);
         auto said = run(*engine, ask(agents.back().name, chat_of({paste}), 4));
         ASSERT_TRUE(said->finished) << (said->failed ? said->failed->what : "no end");
         agents.back().stored = said->usage.prompt_tokens + said->finished->output_tokens - 1;
@@ -98,7 +98,7 @@ TEST(many_agents, ten_times_what_the_pool_holds_are_all_answered_from_their_memo
     const int tokens = agents.back().stored;
     std::vector<double> seconds;
     holdings after_first, at_end;
-    for (int turn = 0; turn < of.turns; ++turn) {
+    for (int turn = 0; turn < used.turns; ++turn) {
         for (agent_chat& agent : agents) {
             const auto begin = std::chrono::steady_clock::now();
             ASSERT_NO_FATAL_FAILURE(ask_next(*engine, agent)) << agent.name << " turn " << turn;
@@ -118,7 +118,7 @@ TEST(many_agents, ten_times_what_the_pool_holds_are_all_answered_from_their_memo
     std::printf(
         "%d agents of %d tokens, %zu requests: p50 %.1f ms, p99 %.1f ms; resident %zu -> "
         "%zu MiB, descriptors %zu -> %zu\n",
-        of.agents, tokens, seconds.size(), 1e3 * seconds[seconds.size() / 2],
+        used.agents, tokens, seconds.size(), 1e3 * seconds[seconds.size() / 2],
         1e3 * seconds[seconds.size() * 99 / 100], after_first.resident_bytes >> 20,
         at_end.resident_bytes >> 20, after_first.descriptors, at_end.descriptors);
 }

@@ -27,11 +27,11 @@ conversation with_tool(conversation chat, const char* name) {
     return chat;
 }
 
-void expect_reason(engine& on, conversation chat, miss_reason why) {
-    auto said = run(on, ask("a", std::move(chat), 4));
+void expect_reason(engine& runner, conversation chat, miss_reason why) {
+    auto said = run(runner, ask("a", std::move(chat), 4));
     ASSERT_TRUE(said->finished) << (said->failed ? said->failed->what : "no end");
     EXPECT_STREQ(to_string(said->usage.why), to_string(why)) << said->usage.detail;
-    EXPECT_EQ(on.probe().misses[static_cast<std::size_t>(why)].load(), 1u) << to_string(why);
+    EXPECT_EQ(runner.probe().misses[static_cast<std::size_t>(why)].load(), 1u) << to_string(why);
 }
 
 /// Does `to_each` file of a directory that ends like that.

@@ -57,7 +57,7 @@ bool has_call(const message& from) {
 }
 
 /// Questions about the weather, the model's calls, their results, the model's answers.
-loop_result tool_loop(engine& on, const std::string& agent, int turns, bool reworded) {
+loop_result tool_loop(engine& runner, const std::string& agent, int turns, bool reworded) {
     const char* cities[] = {"Perth", "Lima", "Oslo", "Cairo", "Quito"};
     conversation chat = with_weather_tool({});
     loop_result result;
@@ -66,7 +66,7 @@ loop_result tool_loop(engine& on, const std::string& agent, int turns, bool rewo
             chat.messages.push_back(
                 {role::user,
                  {text_part{"What is the weather in " + std::string(cities[i % 5]) + "?"}}});
-        auto said = run(on, ask(agent, chat, 60));
+        auto said = run(runner, ask(agent, chat, 60));
         if (!said->finished) return result;
         if (said->usage.reused_tokens == stored) ++result.turns_extended;
         stored = said->usage.prompt_tokens + said->finished->output_tokens - 1;

@@ -282,7 +282,7 @@ class many_agents {
         const std::string reused = shown(prompt);
         std::size_t known = stop_string_bytes;
         for (const auto& each : said_)
-            if (each.tenant == tenant && each.of != one.sink)
+            if (each.tenant == tenant && each.answer != one.sink)
                 known = std::max(
                     known, stop_string_bytes + storage::common_prefix_bytes(each.text, reused));
         ASSERT_LE(reused.size(), known) << said.agent;
@@ -349,8 +349,8 @@ class many_agents {
         from.tenant = random_() % 2 == 0 ? other_ : storage::tenant_id{};
         const storage::agent_id to = new_id(from.tenant);
         const auto came = engine_->import_agent(
-            to, {file.size(), [&](std::uint64_t offset, std::span<std::byte> into) {
-                     std::memcpy(into.data(), file.data() + offset, into.size());
+            to, {file.size(), [&](std::uint64_t offset, std::span<std::byte> target) {
+                     std::memcpy(target.data(), file.data() + offset, target.size());
                      return storage::result<void>();
                  }});
         ASSERT_TRUE(came) << came.error().what;
@@ -379,7 +379,7 @@ class many_agents {
     /// A text that a tenant's agents may remember.
     struct told {
         storage::tenant_id tenant;
-        std::shared_ptr<transcript> of;
+        std::shared_ptr<transcript> answer;
         std::string text;
     };
     /// What is sampled up to a stop string is remembered, and not shown.

@@ -20,12 +20,14 @@ using semantic::tests::transcript;
 
 storage::agent_id id_of(const std::string& name) { return *storage::agent_id::parse(name); }
 
-std::uint64_t bytes_of(const engine& on, const char* agent) {
-    const auto found = on.inspect(id_of(agent));
+std::uint64_t bytes_of(const engine& runner, const char* agent) {
+    const auto found = runner.inspect(id_of(agent));
     return found ? found->pool_bytes : 0;
 }
 
-std::uint64_t held_bytes(const engine& on) { return on.pool().frames_held * on.pool().frame_bytes; }
+std::uint64_t held_bytes(const engine& runner) {
+    return runner.pool().frames_held * runner.pool().frame_bytes;
+}
 
 TEST(sharing, ten_agents_with_one_system_prompt_hold_it_once) {
     temp_dir dir;

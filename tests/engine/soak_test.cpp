@@ -154,7 +154,7 @@ class soak {
         return text + "What now?";
     }
 
-    void begin(engine& on, agent_talk& talk) {
+    void begin(engine& runner, agent_talk& talk) {
         std::size_t bytes = 0;
         for (const std::string& turn : talk.turns) bytes += turn.size();
         if (bytes > conversation_bytes_max || pick(0, 19) == 0) talk.turns.clear();
@@ -184,11 +184,12 @@ class soak {
         auto id = std::make_shared<std::atomic<request_id>>(0);
         if (cancel_after > 0)
             talk.heard->on_event_hook =
-                [&on, id, left = cancel_after](const generation_event& event) mutable {
-                    if (std::holds_alternative<token_text>(event) && --left <= 0) on.cancel(*id);
+                [&runner, id, left = cancel_after](const generation_event& event) mutable {
+                    if (std::holds_alternative<token_text>(event) && --left <= 0)
+                        runner.cancel(*id);
                 };
-        *id = on.submit(std::move(request), talk.heard);
-        if (talk.cancelled && cancel_after == 0) on.cancel(*id);
+        *id = runner.submit(std::move(request), talk.heard);
+        if (talk.cancelled && cancel_after == 0) runner.cancel(*id);
     }
 
     void finish(agent_talk& talk) {

@@ -98,10 +98,10 @@ class solo_model {
 
 /// Returns: the token ids of an agent's memory as its export has them; none when there is no such
 /// agent.
-inline std::vector<storage::token_id> memory_of(engine::engine& on,
+inline std::vector<storage::token_id> memory_of(engine::engine& runner,
                                                 const storage::agent_id& agent) {
     std::string file;
-    auto written = on.export_agent(agent, appending_to(file));
+    auto written = runner.export_agent(agent, appending_to(file));
     if (!written) {
         ADD_FAILURE() << agent.str() << ": " << written.error().what;
         return {};

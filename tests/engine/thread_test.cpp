@@ -159,11 +159,11 @@ TEST(engine_thread, a_turn_waits_for_what_its_agent_is_doing) {
         std::vector<std::shared_ptr<tests::transcript>> sinks;
         std::vector<std::size_t> spoke;  // who, each time that another one did
         const auto submit = [&](generation_request request) {
-            const std::size_t who = sinks.size();
+            const std::size_t sender = sinks.size();
             sinks.push_back(std::make_shared<tests::transcript>());
-            sinks.back()->on_event_hook = [&spoke, who](const generation_event& event) {
+            sinks.back()->on_event_hook = [&spoke, sender](const generation_event& event) {
                 const bool speaks = std::holds_alternative<token_text>(event);
-                if (speaks && (spoke.empty() || spoke.back() != who)) spoke.push_back(who);
+                if (speaks && (spoke.empty() || spoke.back() != sender)) spoke.push_back(sender);
             };
             engine->submit(std::move(request), sinks.back());
         };

@@ -80,10 +80,11 @@ bool admitter::admit_next(bool transient_holds) {
 
 // Requests that wait release blocks where need be, the candidate apart.
 bool admitter::make_room(const room& wanted, bool transient_holds) {
-    const std::size_t need = frames_to_free(wanted.of, frames_promised(), wanted.frames, layout_);
+    const std::size_t need =
+        frames_to_free(wanted.applicant, frames_promised(), wanted.frames, layout_);
     for (bool released = false, in_line = false;;) {
         batch_load now = load(transient_holds);
-        // Who stands in front begins first, even where nothing of it runs yet.
+        // The first request in the queue begins first, even if nothing of it runs yet.
         now.others_busy = now.others_busy || pool_.budget().frames_before(pool_) > 0;
         switch (decide_admission(now, fits(need, wanted.keep), released)) {
             case admission::admit:

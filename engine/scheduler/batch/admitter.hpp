@@ -31,9 +31,9 @@ class admitter {
     bool release_waiting_blocks(const job* spared = nullptr);
 
   private:
-    /// Frames for a candidate, beside the memory of the agent that it continues, if any.
+    /// The frames that a candidate needs, and the agent whose memory it continues, if any.
     struct room {
-        candidate of;
+        candidate applicant;
         std::size_t frames;
         const storage::agent_id* keep;
         const job* work;  // null: a preempted sequence

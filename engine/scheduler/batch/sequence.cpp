@@ -292,7 +292,7 @@ storage::agent_state sequence::snapshot_at_end() {
     const std::optional<std::string>& id = work_->request.message_id;
     if (!id || !storage::agent_id::parse(*id)) return state;
     end.id = *id;
-    // Half of them, so that not every answer has the manifest written anew.
+    // Half of them, so that not every answer rewrites the manifest.
     if (state.messages.size() == storage::messages_max)
         state.messages.erase(state.messages.begin(),
                              state.messages.begin() + storage::messages_max / 2);
@@ -306,11 +306,11 @@ storage::agent_state sequence::snapshot_at_end() {
 // It may be longer than the memory: the last token before a limit is not run.
 void sequence::note_cut_turn(const storage::message_end& end, storage::agent_state& memory) const {
     const std::size_t begin = end.tokens == 0 ? 0 : memory.token_ends[end.tokens - 1];
-    const std::size_t behind = begin + end.rest.size();
-    if (behind <= work_->prompt->answer_begin()) return;
+    const std::size_t turn_end = begin + end.rest.size();
+    if (turn_end <= work_->prompt->answer_begin()) return;
     std::vector<sampled_turn> turns = turns_in(memory, memory.text.size());
     turns.push_back({static_cast<std::uint32_t>(work_->prompt->turn_begin),
-                     static_cast<std::uint32_t>(behind)});
+                     static_cast<std::uint32_t>(turn_end)});
     memory.notes[turns_note] = encode_turns(turns);
 }
 
@@ -319,8 +319,8 @@ storage::message_end sequence::end_of_answer(const storage::agent_state& memory)
     std::size_t end = text_.size() - utf8_.pending_bytes();
     if (!stop_sequence_.empty())
         end = std::min(end, text_.find(stop_sequence_, work_->prompt->text.size()));
-    auto behind = std::ranges::upper_bound(memory.token_ends, end);
-    auto count = static_cast<std::size_t>(behind - memory.token_ends.begin());
+    auto next = std::ranges::upper_bound(memory.token_ends, end);
+    auto count = static_cast<std::size_t>(next - memory.token_ends.begin());
     std::size_t begin = count == 0 ? 0 : memory.token_ends[count - 1];
     return {{}, static_cast<std::uint32_t>(count), text_.substr(begin, end - begin)};
 }

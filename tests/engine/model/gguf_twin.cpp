@@ -51,43 +51,43 @@ class block_maker {
         const engine::half bits = engine::to_half(static_cast<float>(value));
         std::memcpy(at, &bits, sizeof bits);
     }
-    double around(double size) {
+    double near(double size) {
         return size * std::uniform_real_distribution<double>(0.5, 1.5)(random_);
     }
     void set_scales(char* block) {
         constexpr double spread = 0.05;  // of the weights
         switch (type_) {
             case gguf_type::q8_0:
-                return half_at(block, around(spread / 73.0));
+                return half_at(block, near(spread / 73.0));
             case gguf_type::q4_0:
             case gguf_type::q5_0:
             case gguf_type::iq4_nl: {
                 const double levels = type_ == gguf_type::q4_0   ? 4.6
                                       : type_ == gguf_type::q5_0 ? 9.2
                                                                  : 66.0;
-                return half_at(block, around(spread / levels));
+                return half_at(block, near(spread / levels));
             }
             case gguf_type::q4_1:
-                half_at(block, around(spread / 4.6));
-                return half_at(block + 2, -around(spread / 4.6 * 7.5));
+                half_at(block, near(spread / 4.6));
+                return half_at(block + 2, -near(spread / 4.6 * 7.5));
             case gguf_type::q5_1:
-                half_at(block, around(spread / 9.2));
-                return half_at(block + 2, -around(spread / 9.2 * 15.5));
+                half_at(block, near(spread / 9.2));
+                return half_at(block + 2, -near(spread / 9.2 * 15.5));
             case gguf_type::q2_k:
-                half_at(block + 80, around(spread / 8.0));
-                return half_at(block + 82, around(spread / 8.0));
+                half_at(block + 80, near(spread / 8.0));
+                return half_at(block + 82, near(spread / 8.0));
             case gguf_type::q3_k:
-                return half_at(block + 108, around(spread / 40.0));
+                return half_at(block + 108, near(spread / 40.0));
             case gguf_type::q4_k:
-                half_at(block, around(spread / 170.0));
-                return half_at(block + 2, around(spread / 25.0));
+                half_at(block, near(spread / 170.0));
+                return half_at(block + 2, near(spread / 25.0));
             case gguf_type::q5_k:
-                half_at(block, around(spread / 340.0));
-                return half_at(block + 2, around(spread / 25.0));
+                half_at(block, near(spread / 340.0));
+                return half_at(block + 2, near(spread / 25.0));
             case gguf_type::q6_k:
-                return half_at(block + 208, around(spread / 1300.0));
+                return half_at(block + 208, near(spread / 1300.0));
             case gguf_type::iq4_xs:
-                return half_at(block, around(spread / 1200.0));
+                return half_at(block, near(spread / 1200.0));
             case gguf_type::mxfp4:
                 block[0] = static_cast<char>(120 + random_() % 2);
                 return;
@@ -303,11 +303,11 @@ std::string shaped(const std::string& name, const twin_tensor& t, std::vector<st
     return {reinterpret_cast<const char*>(t.values.data()), t.values.size() * sizeof(float)};
 }
 
-void widen_file(const std::string& path, std::map<std::string, twin_tensor>& into) {
+void widen_file(const std::string& path, std::map<std::string, twin_tensor>& tensors) {
     const auto file = storage::safetensors_file::open(path);
     if (!file) throw std::runtime_error(file.error().what);
     for (const auto& [name, view] : file->view().tensors) {
-        twin_tensor& tensor = into[name];
+        twin_tensor& tensor = tensors[name];
         tensor.shape = view.shape;
         const std::size_t each = storage::dtype_bytes(view.type);
         for (std::size_t at = 0; at < view.bytes.size(); at += each) {
@@ -350,8 +350,8 @@ model_twin random_twin(const std::string& model_type, gguf_type type) {
 
 model_twin published_twin(const std::string& directory) {
     model_twin twin;
-    std::ifstream in(directory + "/config.json");
-    const std::string text(std::istreambuf_iterator<char>(in), {});
+    std::ifstream file(directory + "/config.json");
+    const std::string text(std::istreambuf_iterator<char>(file), {});
     twin.config = json::parse(text).as_object();
     for (const auto& entry : std::filesystem::directory_iterator(directory)) {
         const std::string name = entry.path().filename();

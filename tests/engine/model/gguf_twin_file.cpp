@@ -325,10 +325,10 @@ class converter {
     /// "mlp.experts.3.gate_proj" joins the others; "mlp.experts.gate_proj" has them all.
     void write_expert(const std::string& layer, const std::string& stem, const std::string& kind,
                       const twin_tensor& tensor, gguf_rows& rows) {
-        const std::string what = stem.substr(stem.rfind('.') + 1);  // gate_proj
-        const std::string part = what.substr(0, what.find('_'));
+        const std::string projection = stem.substr(stem.rfind('.') + 1);  // gate_proj
+        const std::string part = projection.substr(0, projection.find('_'));
         const std::string name = layer + "ffn_" + part + "_exps" + kind;
-        if (stem == "mlp.experts." + what) {
+        if (stem == "mlp.experts." + projection) {
             if (kind == ".bias") {
                 const auto experts =
                     static_cast<std::uint64_t>(number(config(), "num_local_experts"));

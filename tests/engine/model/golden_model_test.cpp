@@ -62,8 +62,8 @@ struct reference {
     static reference load(const golden_case& c) {
         auto file = storage::safetensors_file::open(golden(c.weights) + "/expected.safetensors");
         EXPECT_TRUE(file) << (file ? "" : file.error().what);
-        std::ifstream in(golden(is_gguf(c.name) ? c.weights : c.name) + "/expected.json");
-        const std::string text((std::istreambuf_iterator<char>(in)),
+        std::ifstream stream(golden(is_gguf(c.name) ? c.weights : c.name) + "/expected.json");
+        const std::string text((std::istreambuf_iterator<char>(stream)),
                                std::istreambuf_iterator<char>());
         return {elements<token_id, std::int64_t>(*file, "input_ids"),
                 elements<std::int64_t, std::int64_t>(*file, "positions"),

@@ -67,7 +67,7 @@ owned_tensors converted() {
     owned_tensors out;
     for (auto& [name, tensor] : read_tensors()) {
         const std::size_t at = name.find("experts.");
-        const auto ends = [&name = name](const char* what) { return name.ends_with(what); };
+        const auto ends = [&name = name](const char* ending) { return name.ends_with(ending); };
         if (at == name.npos) {
             out[name] = tensor;
             continue;
@@ -105,8 +105,9 @@ void write(const std::string& folder, const owned_tensors& all, const std::strin
     std::ofstream out(folder + "/model.safetensors", std::ios::binary);
     out << storage::safetensors_header(list, {});
     for (const auto& [name, t] : all) out << t.bytes;
-    std::ifstream in(published + "/config.json");
-    const std::string text((std::istreambuf_iterator<char>(in)), std::istreambuf_iterator<char>());
+    std::ifstream file(published + "/config.json");
+    const std::string text((std::istreambuf_iterator<char>(file)),
+                           std::istreambuf_iterator<char>());
     boost::json::value config = boost::json::parse(text);
     config.as_object().erase("quantization_config");
     config.as_object()["quantization"] = boost::json::parse(quantization);
@@ -166,9 +167,9 @@ TEST(mlx_weights, a_scale_that_is_not_a_number_is_named) {
     const std::string name = "model.layers.2.mlp.experts.up_proj.scales";
     all.at(name).bytes.back() = '\xff';
     write(dir.path(), all, mxfp4);
-    const std::string what = complaint(dir.path());
-    EXPECT_NE(what.find(name), std::string::npos) << what;
-    EXPECT_NE(what.find("255"), std::string::npos) << what;
+    const std::string message = complaint(dir.path());
+    EXPECT_NE(message.find(name), std::string::npos) << message;
+    EXPECT_NE(message.find("255"), std::string::npos) << message;
     all.at(name).bytes.back() = '\xfe';
     write(dir.path(), all, mxfp4);
     EXPECT_EQ(complaint(dir.path()), "(loaded)");

@@ -11,18 +11,18 @@ namespace {
 using storage::errc;
 using storage::token_id;
 
-std::string with(const std::string& fields) {
+std::string config_json(const std::string& fields) {
     return R"({"model_type": "llama")" + (fields.empty() ? "" : ", " + fields) + "}";
 }
 
 model_config parsed(const std::string& fields, const std::string& generation = "") {
-    auto config = model_config::parse(with(fields), generation);
+    auto config = model_config::parse(config_json(fields), generation);
     EXPECT_TRUE(config) << (config ? "" : config.error().what);
     return config ? *config : model_config{};
 }
 
 std::string refusal(const std::string& fields, const std::string& generation = "") {
-    auto config = model_config::parse(with(fields), generation);
+    auto config = model_config::parse(config_json(fields), generation);
     if (config) return "(accepted)";
     EXPECT_EQ(config.error().code, errc::incompatible);
     EXPECT_EQ(config.error().what.find('\n'), std::string::npos);

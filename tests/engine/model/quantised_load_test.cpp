@@ -142,8 +142,9 @@ void add_quantised(const std::string& name, const storage::tensor_view& from, in
     find_kernels("scalar")->quantize_kv(
         values.data(), static_cast<int>(count), bits, kv_rounding::mlx,
         reinterpret_cast<std::byte*>(words.data()), scales.data(), biases.data());
-    const auto bytes = [](const std::vector<half>& of) {
-        return std::string(reinterpret_cast<const char*>(of.data()), of.size() * sizeof(half));
+    const auto bytes = [](const std::vector<half>& numbers) {
+        return std::string(reinterpret_cast<const char*>(numbers.data()),
+                           numbers.size() * sizeof(half));
     };
     const std::string base = name.substr(0, name.rfind(".weight"));
     out.push_back({name, dtype::u32, {rows, cols * bits / 32}, words});
@@ -171,8 +172,9 @@ void publish_quantised(const std::string& from, const std::string& to, int bits)
     std::ofstream out(to + "/model.safetensors", std::ios::binary);
     out << storage::safetensors_header(list, {});
     for (const owned_tensor& t : all) out << t.bytes;
-    std::ifstream in(from + "/config.json");
-    const std::string text((std::istreambuf_iterator<char>(in)), std::istreambuf_iterator<char>());
+    std::ifstream stream(from + "/config.json");
+    const std::string text((std::istreambuf_iterator<char>(stream)),
+                           std::istreambuf_iterator<char>());
     boost::json::value config = boost::json::parse(text);
     config.as_object()["quantization"] = {{"group_size", 64}, {"bits", bits}};
     std::ofstream(to + "/config.json") << boost::json::serialize(config);

@@ -27,8 +27,8 @@ perf::random_model_options small_model(int bits) {
 }
 
 std::string weights_in(const std::string& folder) {
-    std::ifstream in(folder + "/model.safetensors", std::ios::binary);
-    return {std::istreambuf_iterator<char>(in), {}};
+    std::ifstream file(folder + "/model.safetensors", std::ios::binary);
+    return {std::istreambuf_iterator<char>(file), {}};
 }
 
 TEST(random_model, loads_at_every_width_and_its_logits_are_finite_and_differ) {

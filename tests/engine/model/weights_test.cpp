@@ -181,8 +181,8 @@ TEST(model_weights, a_wrong_type_is_named_with_the_right_ones) {
 TEST(model_weights, a_truncated_file_is_named) {
     tests::temp_dir dir;
     write(dir / "model.safetensors", tiny_tensors());
-    std::ifstream in(dir / "model.safetensors", std::ios::binary);
-    std::string bytes((std::istreambuf_iterator<char>(in)), std::istreambuf_iterator<char>());
+    std::ifstream file(dir / "model.safetensors", std::ios::binary);
+    std::string bytes((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
     bytes.resize(bytes.size() - 1);
     std::ofstream(dir / "model.safetensors", std::ios::binary) << bytes;
     auto weights = load(dir.path());
@@ -553,10 +553,10 @@ TEST(model_weights, a_value_that_quantised_weights_cannot_hold_is_named) {
 }
 
 std::size_t peak_bytes() {
-    std::ifstream in("/proc/self/status");
-    for (std::string word; in >> word;) {
+    std::ifstream file("/proc/self/status");
+    for (std::string word; file >> word;) {
         std::size_t kib = 0;
-        if (word == "VmHWM:" && in >> kib) return kib * 1024;
+        if (word == "VmHWM:" && file >> kib) return kib * 1024;
     }
     return 0;
 }

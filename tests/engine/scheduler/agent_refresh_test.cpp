@@ -38,20 +38,20 @@ struct refreshing {
 };
 
 TEST(agent_refresh, with_a_full_disk_queue_a_whole_conversation_goes_on_and_an_addition_does_not) {
-    refreshing of;
-    of.begin(false);
-    of.begin(true);
-    EXPECT_EQ(of.arrived, 2);
-    of.has_room = false;
-    of.begin(false);
-    EXPECT_EQ(of.arrived, 3);
-    EXPECT_TRUE(of.refused.empty());
-    of.begin(true);
-    EXPECT_EQ(of.arrived, 3);
-    ASSERT_EQ(of.refused.size(), 1u);
-    EXPECT_EQ(of.refused[0].kind, failure_kind::overloaded);
-    EXPECT_NE(of.refused[0].what.find("too much disk work is waiting"), std::string::npos);
-    EXPECT_TRUE(of.refused[0].retry_after);
+    refreshing test;
+    test.begin(false);
+    test.begin(true);
+    EXPECT_EQ(test.arrived, 2);
+    test.has_room = false;
+    test.begin(false);
+    EXPECT_EQ(test.arrived, 3);
+    EXPECT_TRUE(test.refused.empty());
+    test.begin(true);
+    EXPECT_EQ(test.arrived, 3);
+    ASSERT_EQ(test.refused.size(), 1u);
+    EXPECT_EQ(test.refused[0].kind, failure_kind::overloaded);
+    EXPECT_NE(test.refused[0].what.find("too much disk work is waiting"), std::string::npos);
+    EXPECT_TRUE(test.refused[0].retry_after);
 }
 
 }  // namespace

@@ -47,13 +47,13 @@ class bare_batch {
                                                   *find_kernels("auto"), limits,
                                                   weight_form::native, {}));
         });
-        batch_options of;
-        of.chunks = options.chunks;
-        of.max_batch = options.max_batch;
-        of.vocabulary = config_.vocabulary;
-        of.answers = {config_.eos_tokens, config_.context_tokens_max, {}};
+        batch_options made;
+        made.chunks = options.chunks;
+        made.max_batch = options.max_batch;
+        made.vocabulary = config_.vocabulary;
+        made.answers = {config_.eos_tokens, config_.context_tokens_max, {}};
         batch_.emplace(
-            *model_, words_, pool_, *store_, of, probe_,
+            *model_, words_, pool_, *store_, made, probe_,
             batch_outputs{[this](const job_ptr& work, generation_event event) {
                               if (on_emit) on_emit(*work, event);
                               keep(work->id, event);
@@ -128,7 +128,7 @@ class bare_batch {
     std::shared_ptr<const storage::agent_state> memory_of(request_id id) const {
         return store_->find(agent_of(id));
     }
-    int remembered(request_id of) { return store_->inspect(agent_of(of))->tokens; }
+    int remembered(request_id id) { return store_->inspect(agent_of(id))->tokens; }
 
     std::vector<job_ptr> restoring;  // whose prefix is to be read
     bool inbound = false;

@@ -46,11 +46,11 @@ storage::tenant_id tenant(unsigned char number) {
     return made;
 }
 
-job_ptr job_for(const std::string& schema, unsigned char who = 0) {
+job_ptr job_for(const std::string& schema, unsigned char sender = 0) {
     static request_id next = 1;
     auto work = std::make_shared<job>();
     work->id = next++;
-    work->request.tenant = tenant(who);
+    work->request.tenant = tenant(sender);
     work->request.form = {.what = output_form::kind::json, .schema_json = schema};
     work->request.form.is_strict = false;
     // Far more than a request may cost: it is slow until it is stopped.
@@ -61,14 +61,14 @@ job_ptr job_for(const std::string& schema, unsigned char who = 0) {
     return work;
 }
 
-job_ptr slow_job(unsigned char who = 0) {
+job_ptr slow_job(unsigned char sender = 0) {
     static const std::string schema = slow_schema();
-    return job_for(schema, who);
+    return job_for(schema, sender);
 }
 /// Each is another one.
-job_ptr quick_job(unsigned char who = 0) {
+job_ptr quick_job(unsigned char sender = 0) {
     static int number = 0;
-    return job_for(R"({"const":)" + std::to_string(++number) + "}", who);
+    return job_for(R"({"const":)" + std::to_string(++number) + "}", sender);
 }
 
 class reports {
@@ -172,8 +172,8 @@ TEST_F(form_compiler_, no_tenant_waits_for_the_forms_of_another) {
         compiler.compile(slow.back());
     }
     wait_a_moment();
-    for (unsigned char who = 2; who < 6; ++who) {
-        const job_ptr quick = quick_job(who);
+    for (unsigned char sender = 2; sender < 6; ++sender) {
+        const job_ptr quick = quick_job(sender);
         compiler.compile(quick);
         ASSERT_TRUE(told.wait(quick));
     }

@@ -114,10 +114,10 @@ class second_turn {
 
   private:
     static run_options options(const storage::kv_recipe& recipe, int pool_tokens) {
-        run_options of;
-        of.recipe = recipe;
-        of.pool_tokens = pool_tokens;
-        return of;
+        run_options made;
+        made.recipe = recipe;
+        made.pool_tokens = pool_tokens;
+        return made;
     }
     std::vector<token_id> said() {
         running_.run_all();
@@ -420,8 +420,8 @@ TEST(batch, whatever_runs_beside_a_request_it_says_what_it_says_alone) {
         bool more = true;
         for (std::size_t next = 0; next < order.size() || more;) {
             while (next < order.size() && (!more || random() % 2)) {
-                std::size_t which = order[next++];
-                jobs[which + 1] = together.add(which + 1, all[which].prompt, all[which].request);
+                std::size_t index = order[next++];
+                jobs[index + 1] = together.add(index + 1, all[index].prompt, all[index].request);
                 more = true;
             }
             if (!jobs.empty() && random() % 16 == 0) {

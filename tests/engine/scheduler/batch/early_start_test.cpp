@@ -81,8 +81,8 @@ TEST_F(early_start, computes_each_layer_when_it_has_come) {
 
 TEST_F(early_start, is_told_of_when_all_is_there_and_not_when_its_first_step_is_done) {
     std::vector<std::uint64_t> steps_before;
-    running.on_emit = [&](const job& of, const generation_event& event) {
-        if (of.id == 2 && std::holds_alternative<admitted>(event))
+    running.on_emit = [&](const job& sender, const generation_event& event) {
+        if (sender.id == 2 && std::holds_alternative<admitted>(event))
             steps_before.push_back(running.probe_.steps.load());
     };
     const std::uint64_t steps = running.probe_.steps.load();
@@ -199,8 +199,8 @@ TEST_F(early_start, that_is_cancelled_while_it_waits_for_the_disk_waits_no_longe
 }
 
 TEST_F(early_start, whose_events_cannot_be_delivered_fails_alone) {
-    running.on_emit = [](const job& of, const generation_event&) {
-        if (of.id == 2) throw std::runtime_error("no room for events");
+    running.on_emit = [](const job& sender, const generation_event&) {
+        if (sender.id == 2) throw std::runtime_error("no room for events");
     };
     begin_early();
     all_layers_come();

@@ -95,9 +95,9 @@ TEST(chunk_tokens, never_exceeds_what_is_pending_or_the_largest_chunk) {
         EXPECT_GE(alone, 1);
         EXPECT_LE(alone, std::min(pending, policy.max_tokens));
         for (const step_cost& cost : {unknown, fast}) {
-            int beside = chunk_tokens_beside(1, 0, pending, policy, cost);
-            EXPECT_GE(beside, 1);
-            EXPECT_LE(beside, alone);
+            int shared = chunk_tokens_beside(1, 0, pending, policy, cost);
+            EXPECT_GE(shared, 1);
+            EXPECT_LE(shared, alone);
         }
         EXPECT_EQ(chunk_tokens_beside(1, 0, pending, policy, fast), alone) << "all of it fits";
     }
