@@ -103,7 +103,7 @@ class clocked_sink : public generation_sink {
         if (std::holds_alternative<token_text>(event)) {
             tokens_.push_back(now());
         } else if (const auto* end = std::get_if<failed>(&event)) {
-            what_ = end->what;
+            message_ = end->what;
             done_.set_value();
         } else if (std::holds_alternative<finished>(event)) {
             done_.set_value();
@@ -112,13 +112,13 @@ class clocked_sink : public generation_sink {
     /// Blocks. Returns: when each token came.
     const std::vector<cost>& tokens() {
         done_.get_future().wait();
-        if (!what_.empty()) throw std::runtime_error(what_);
+        if (!message_.empty()) throw std::runtime_error(message_);
         return tokens_;
     }
 
   private:
     std::vector<cost> tokens_;
-    std::string what_;
+    std::string message_;
     std::promise<void> done_;
 };
 
@@ -133,15 +133,15 @@ std::vector<token_bias> against_the_end(const std::string& model) {
     return out;
 }
 
-generation_request request_of(const shape& of, bool held, int round,
+generation_request request_of(const shape& measured, bool held, int round,
                               const std::vector<token_bias>& biases) {
     generation_request request;
     request.chat.messages.push_back(
         {role::user,
          {text_part{"Tell me a long story of the sea, number " + std::to_string(round) + "."}}});
-    if (!of.tool_schema.empty())
-        request.chat.tools = {{"report", "Reports.", of.tool_schema, true}};
-    if (held) request.form = of.form;
+    if (!measured.tool_schema.empty())
+        request.chat.tools = {{"report", "Reports.", measured.tool_schema, true}};
+    if (held) request.form = measured.form;
     request.max_tokens = answer_tokens;
     request.sampling.temperature = round / 2 % 2 == 0 ? 0.0f : 1.0f;
     request.sampling.biases = biases;
@@ -164,15 +164,16 @@ struct column {
         ratio.push_back(a_held_one / a_free_one);
     }
     void print() const {
-        auto least = [](const std::vector<double>& of) {
-            return *std::min_element(of.begin(), of.end());
+        auto least = [](const std::vector<double>& numbers) {
+            return *std::min_element(numbers.begin(), numbers.end());
         };
         std::printf("  %7.1f %7.1f %6.3f %6.3f", median(free) * 1e6, median(held) * 1e6,
                     median(ratio), least(held) / least(free));
     }
 };
 
-void measure(engine& with, const shape& of, int rounds, const std::vector<token_bias>& biases) {
+void measure(engine& runner, const shape& measured, int rounds,
+             const std::vector<token_bias>& biases) {
     column wall, cpu;
     std::size_t held_tokens = 0;
     for (int round = 0; round < rounds; ++round) {
@@ -180,7 +181,7 @@ void measure(engine& with, const shape& of, int rounds, const std::vector<token_
         for (int turn = 0; turn < 2; ++turn) {
             bool held = (round + turn) % 2 == 1;  // each goes first as often
             auto sink = std::make_shared<clocked_sink>();
-            with.submit(request_of(of, held, round, biases), sink);
+            runner.submit(request_of(measured, held, round, biases), sink);
             times[held] = sink->tokens();
         }
         held_tokens += times[1].size();
@@ -194,7 +195,7 @@ void measure(engine& with, const shape& of, int rounds, const std::vector<token_
         wall.add(a_token(false, &cost::wall), a_token(true, &cost::wall));
         cpu.add(a_token(false, &cost::cpu), a_token(true, &cost::cpu));
     }
-    std::printf("%-18s %6zu", of.name, held_tokens / static_cast<std::size_t>(rounds));
+    std::printf("%-18s %6zu", measured.name, held_tokens / static_cast<std::size_t>(rounds));
     if (wall.free.empty()) {
         std::printf("  answers of less than 20 tokens\n");
         return;

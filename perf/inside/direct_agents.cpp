@@ -65,8 +65,8 @@ class direct_agents::listener final : public engine::generation_sink {
     bool ended_ = false;
 };
 
-direct_agents::direct_agents(engine::engine& on, int count)
-    : engine_(on), chats_(static_cast<std::size_t>(count)) {
+direct_agents::direct_agents(engine::engine& runner, int count)
+    : engine_(runner), chats_(static_cast<std::size_t>(count)) {
     const auto counted = [&](std::size_t words) {
         return count_tokens(bench::cold_prompt(1, 1, words));
     };
@@ -101,8 +101,8 @@ std::int64_t direct_agents::count_tokens(std::string text) const {
     return *count;
 }
 
-void direct_agents::add(std::size_t agent, engine::role who, std::string text) {
-    chats_[agent].messages.push_back({who, {engine::text_part{std::move(text)}}});
+void direct_agents::add(std::size_t agent, engine::role speaker, std::string text) {
+    chats_[agent].messages.push_back({speaker, {engine::text_part{std::move(text)}}});
 }
 
 std::shared_ptr<direct_agents::listener> direct_agents::say(std::size_t agent, std::string text,

@@ -18,7 +18,7 @@ namespace semantic::perf {
 
 class direct_agents {
   public:
-    direct_agents(engine::engine& on, int count);
+    direct_agents(engine::engine& runner, int count);
 
     /// Each agent reads a text of its own.
     void prime(int context_tokens);
@@ -29,7 +29,7 @@ class direct_agents {
     class listener;
 
     std::int64_t count_tokens(std::string text) const;
-    void add(std::size_t agent, engine::role who, std::string text);
+    void add(std::size_t agent, engine::role speaker, std::string text);
     std::shared_ptr<listener> say(std::size_t agent, std::string text, int answer_tokens);
 
     engine::engine& engine_;

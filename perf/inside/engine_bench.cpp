@@ -53,9 +53,9 @@ void print_row(int round, const char* way, const round_result& found) {
     std::fflush(stdout);
 }
 
-void print_ratios(const char* of, const std::vector<double>& ratios) {
-    std::printf("over HTTP / in process, %s: median %.3f, half of the rounds %.3f to %.3f\n", of,
-                bench::median(ratios), bench::percentile(ratios, 0.25),
+void print_ratios(const char* measure, const std::vector<double>& ratios) {
+    std::printf("over HTTP / in process, %s: median %.3f, half of the rounds %.3f to %.3f\n",
+                measure, bench::median(ratios), bench::percentile(ratios, 0.25),
                 bench::percentile(ratios, 0.75));
 }
 

@@ -307,8 +307,8 @@ void rotate_kernel(benchmark::State& state) {
 void merge_softmax_kernel(benchmark::State& state) {
     row_kernel(state, 12, [](row_data& d) {
         for (std::size_t i = 0; i < d.elements; i += 64) {
-            softmax_state into{1.0f, 2.0f};
-            chosen().merge_softmax(into, d.x.data() + i, {0.5f, 3.0f}, d.y.data() + i, 64);
+            softmax_state total{1.0f, 2.0f};
+            chosen().merge_softmax(total, d.x.data() + i, {0.5f, 3.0f}, d.y.data() + i, 64);
         }
     });
 }

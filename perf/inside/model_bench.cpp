@@ -73,7 +73,7 @@ struct bench_case {
     int count, depth;
 };
 struct bench_options {
-    std::string model, what = "all", kernels = "auto", kv;
+    std::string model, measure = "all", kernels = "auto", kv;
     int threads = 0;
     int repeats = 0;  // of a case, of which the fastest counts; 0: what each part takes
     std::vector<bench_case> cases;
@@ -289,7 +289,7 @@ bench_options parse(int argc, char** argv) {
             options.repeats = std::atoi(value_of(argc, argv, i).c_str());
         } else if (position < 4) {
             if (position == 0) options.model = word;
-            if (position == 1) options.what = word;
+            if (position == 1) options.measure = word;
             if (position == 2) options.kernels = word;
             if (position == 3) options.threads = std::atoi(word.c_str());
             ++position;
@@ -332,9 +332,9 @@ int run(const bench_options& options) {
                     arena.threads(), roof.read_bytes * 1e-9, 1e-9 * roof.int8_operations);
         std::printf("weights %.1f MB, KV %.0f bytes a token\n", model.weight_bytes() * 1e-6,
                     model.kv_bytes_per_token());
-        if (options.what != "prefill")
+        if (options.measure != "prefill")
             decode(model, memory, cases(usual_decodes), repeats(decode_repeats));
-        if (options.what != "decode")
+        if (options.measure != "decode")
             prefill(model, roof, cases(usual_prefills), repeats(prefill_repeats));
     });
     return 0;

@@ -107,11 +107,11 @@ class tried_parser {
 };
 
 void write_found(const options& wanted, const std::string& parser, const kept_input& input,
-                 const char* what) {
+                 const char* finding) {
     if (wanted.found.empty()) return;
     std::string name = parser;
     std::replace(name.begin(), name.end(), ' ', '-');
-    std::ofstream(wanted.found + "/" + name + "-" + what) << input.text;
+    std::ofstream(wanted.found + "/" + name + "-" + finding) << input.text;
 }
 
 int run(const options& wanted) {
@@ -174,8 +174,8 @@ constexpr const char* usage =
     "The exit status is 1 when an input takes more than a second or 64 MiB.\n";
 
 int measure_file(const std::string& name, const std::string& path) {
-    std::ifstream in(path, std::ios::binary);
-    const std::string text{std::istreambuf_iterator<char>(in), {}};
+    std::ifstream file(path, std::ios::binary);
+    const std::string text{std::istreambuf_iterator<char>(file), {}};
     for (const parser& each : parsers())
         if (each.name == name) {
             const measured cost = measure([&] { each.parse(text); });

@@ -144,8 +144,8 @@ std::function<bool(std::string_view)> rendering(std::shared_ptr<const chat_templ
 }
 
 std::string file(const std::filesystem::path& path) {
-    std::ifstream in(path);
-    return {std::istreambuf_iterator<char>(in), {}};
+    std::ifstream stream(path);
+    return {std::istreambuf_iterator<char>(stream), {}};
 }
 
 void add_templates(std::vector<parser>& all) {

@@ -25,10 +25,11 @@ class one_file final : public file_system {
         struct reader final : readable_file {
             explicit reader(const std::string& from) : from_(from) {}
             result<std::uint64_t> size() override { return from_.size(); }
-            result<void> read_at(std::uint64_t offset, std::span<std::byte> into) override {
-                if (offset > from_.size() || into.size() > from_.size() - offset)
+            result<void> read_at(std::uint64_t offset, std::span<std::byte> target) override {
+                if (offset > from_.size() || target.size() > from_.size() - offset)
                     return failure{errc::corrupt, "the file ends"};
-                if (!into.empty()) std::memcpy(into.data(), from_.data() + offset, into.size());
+                if (!target.empty())
+                    std::memcpy(target.data(), from_.data() + offset, target.size());
                 return {};
             }
             const std::string& from_;

@@ -58,22 +58,22 @@ std::string packed(gguf_value_type type, const std::vector<T>& values) {
 
 /// Byte 0: flags; 1: the pre-tokenizer; 2, 3: first and last id. Then a token a line: its type and
 /// its score in a byte each, its spelling. Behind an empty spelling of type 7, merges.
-std::string short_form(bytes_left in) {
-    const unsigned flags = in.byte(), pre = in.byte(), bos = in.byte(), eos = in.byte();
+std::string short_form(bytes_left input) {
+    const unsigned flags = input.byte(), pre = input.byte(), bos = input.byte(), eos = input.byte();
     const bool pieces = (flags & 1U) != 0;
     std::vector<std::string> tokens, merges;
     std::vector<std::int32_t> types;
     std::vector<float> scores;
-    while (!in.empty()) {
-        const unsigned type = in.byte() % 8;
-        const unsigned score = in.byte();
-        std::string spelling = in.line();
+    while (!input.empty()) {
+        const unsigned type = input.byte() % 8;
+        const unsigned score = input.byte();
+        std::string spelling = input.line();
         if (type == 7 && spelling.empty()) break;
         tokens.push_back(std::move(spelling));
         types.push_back(static_cast<std::int32_t>(type));
         scores.push_back(-static_cast<float>(score));
     }
-    while (!in.empty()) merges.push_back(in.line());
+    while (!input.empty()) merges.push_back(input.line());
     gguf_writer file;
     file.pair("tokenizer.ggml.model", std::string_view(pieces ? "llama" : "gpt2"))
         .pair("tokenizer.ggml.pre", std::string_view(pres[pre % std::size(pres)]))

@@ -31,9 +31,9 @@ void check_encryption(std::string_view text) {
     ASSERT(encode(*header) == text.substr(0, cipher_header_bytes));
     if (const auto contents = decrypted_bytes(text.size()))
         ASSERT(encrypted_bytes(*contents) == text.size());
-    std::string into = "kept";
+    std::string contents = "kept";
     const object_cipher cipher(std::string(object_key_bytes, 'k'), *header, "name");
-    ASSERT(!cipher.open(0, true, text.substr(cipher_header_bytes), into) && into == "kept");
+    ASSERT(!cipher.open(0, true, text.substr(cipher_header_bytes), contents) && contents == "kept");
 }
 
 }  // namespace

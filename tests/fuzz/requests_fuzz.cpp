@@ -29,10 +29,10 @@ using namespace semantic::protocol;
 namespace {
 
 template <class Request>
-void check(const result<Request>& request, dialect of) {
+void check(const result<Request>& request, dialect spoken) {
     if (request) return;
     ASSERT(!request.error().message.empty());
-    const error_reply reply = make_error_reply(of, request.error(), "req_1");
+    const error_reply reply = make_error_reply(spoken, request.error(), "req_1");
     ASSERT(reply.status >= 400 && reply.status < 500);
     ASSERT(parse_json(reply.body, {}));
 }

@@ -15,9 +15,9 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::Not;
 
-std::size_t count_of(const std::string& text, const std::string& what) {
+std::size_t count_of(const std::string& text, const std::string& word) {
     std::size_t count = 0;
-    for (auto at = text.find(what); at != std::string::npos; at = text.find(what, at + 1)) ++count;
+    for (auto at = text.find(word); at != std::string::npos; at = text.find(word, at + 1)) ++count;
     return count;
 }
 

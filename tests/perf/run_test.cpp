@@ -36,7 +36,7 @@ outcome bench(const scripted_server& server, std::vector<std::string> words) {
     return run(parse_options(static_cast<int>(argv.size()), argv.data()).opts);
 }
 
-std::vector<std::string> with(std::vector<std::string> words, const char* dialect) {
+std::vector<std::string> with_dialect(std::vector<std::string> words, const char* dialect) {
     words.insert(words.end(), {"--api", dialect});
     return words;
 }
@@ -59,7 +59,8 @@ INSTANTIATE_TEST_SUITE_P(run, each_dialect, testing::Values("anthropic", "openai
 
 TEST_P(each_dialect, prefill_is_cold_and_has_the_length_asked) {
     const scripted_server server({});
-    const outcome r = bench(server, with({"prefill", "--prompt-tokens", "100,500"}, GetParam()));
+    const outcome r =
+        bench(server, with_dialect({"prefill", "--prompt-tokens", "100,500"}, GetParam()));
     ASSERT_EQ(r.failure, "");
     EXPECT_TRUE(r.found.complete);
     ASSERT_EQ(r.found.samples.size(), 6U);
@@ -76,14 +77,15 @@ TEST_P(each_dialect, prefill_is_cold_and_has_the_length_asked) {
 
 TEST_P(each_dialect, prompts_are_measured_when_the_server_counts_none) {
     const scripted_server server({.counts_tokens = false});
-    const outcome r = bench(server, with({"prefill", "--prompt-tokens", "300"}, GetParam()));
+    const outcome r =
+        bench(server, with_dialect({"prefill", "--prompt-tokens", "300"}, GetParam()));
     ASSERT_EQ(r.failure, "");
     EXPECT_NEAR(static_cast<double>(r.found.samples[0].result.prompt_tokens), 300, 2);
 }
 
 TEST_P(each_dialect, decode_counts_tokens_and_times_between_them) {
     const scripted_server server({});
-    const outcome r = bench(server, with({"decode", "--decode-tokens", "20"}, GetParam()));
+    const outcome r = bench(server, with_dialect({"decode", "--decode-tokens", "20"}, GetParam()));
     ASSERT_EQ(r.failure, "");
     ASSERT_EQ(r.found.samples.size(), 3U);
     for (const sample& s : r.found.samples) {
@@ -98,17 +100,16 @@ TEST_P(each_dialect, decode_counts_tokens_and_times_between_them) {
 
 TEST_P(each_dialect, an_answer_that_ends_early_is_counted_as_it_is) {
     const scripted_server server({.end_after_tokens = 5});
-    const outcome r = bench(server, with({"decode", "--decode-tokens", "20"}, GetParam()));
+    const outcome r = bench(server, with_dialect({"decode", "--decode-tokens", "20"}, GetParam()));
     EXPECT_EQ(r.found.samples[0].result.output_tokens, 5);
     EXPECT_THAT(r.found.notes, testing::Contains(HasSubstr("ended before the number of tokens")));
 }
 
 TEST_P(each_dialect, depth_computes_the_chunk_only) {
     const scripted_server server({});
-    const outcome r =
-        bench(server,
-              with({"depth", "--depths", "0,400", "--chunk-tokens", "100", "--decode-tokens", "5"},
-                   GetParam()));
+    const outcome r = bench(server, with_dialect({"depth", "--depths", "0,400", "--chunk-tokens",
+                                                  "100", "--decode-tokens", "5"},
+                                                 GetParam()));
     ASSERT_EQ(r.failure, "");
     const table& t = r.found.tables[0];
     ASSERT_EQ(t.rows.size(), 2U);
@@ -119,10 +120,9 @@ TEST_P(each_dialect, depth_computes_the_chunk_only) {
 
 TEST_P(each_dialect, agents_speak_at_the_same_time_and_remember) {
     const scripted_server server({});
-    const outcome r =
-        bench(server,
-              with({"agents", "--agents", "1,6", "--prompt-tokens", "50", "--decode-tokens", "30"},
-                   GetParam()));
+    const outcome r = bench(server, with_dialect({"agents", "--agents", "1,6", "--prompt-tokens",
+                                                  "50", "--decode-tokens", "30"},
+                                                 GetParam()));
     ASSERT_EQ(r.failure, "");
     EXPECT_EQ(server.open_at_once_max(), 6);
     const table& t = r.found.tables[0];
@@ -135,7 +135,8 @@ TEST_P(each_dialect, agents_speak_at_the_same_time_and_remember) {
 TEST_P(each_dialect, connections_holds_idle_and_slow_ones_while_streams_run) {
     const scripted_server server({});
     const outcome r = bench(
-        server, with({"connections", "--streams", "3", "--idle-connections", "5", "--slow-readers",
+        server,
+        with_dialect({"connections", "--streams", "3", "--idle-connections", "5", "--slow-readers",
                       "2", "--prompt-tokens", "50", "--decode-tokens", "20", "--repeats", "2"},
                      GetParam()));
     ASSERT_EQ(r.failure, "");
@@ -157,9 +158,10 @@ TEST_P(each_dialect, connections_holds_idle_and_slow_ones_while_streams_run) {
 
 TEST_P(each_dialect, staggered_sets_b_beside_a) {
     const scripted_server server({});
-    const outcome r = bench(server, with({"staggered", "--prompt-tokens", "200", "--decode-tokens",
-                                          "150", "--delay-seconds", "0.05"},
-                                         GetParam()));
+    const outcome r =
+        bench(server, with_dialect({"staggered", "--prompt-tokens", "200", "--decode-tokens", "150",
+                                    "--delay-seconds", "0.05"},
+                                   GetParam()));
     ASSERT_EQ(r.failure, "");
     EXPECT_EQ(r.found.tables[0].rows.size(), 3U);
     EXPECT_EQ(r.found.tables[1].rows.size(), 3U);
@@ -173,7 +175,8 @@ TEST_P(each_dialect, staggered_sets_b_beside_a) {
 
 TEST_P(each_dialect, tiers_prove_their_reuse) {
     const scripted_server server({});
-    const outcome r = bench(server, with({"cold-warm-hot", "--contexts", "200,1K"}, GetParam()));
+    const outcome r =
+        bench(server, with_dialect({"cold-warm-hot", "--contexts", "200,1K"}, GetParam()));
     ASSERT_EQ(r.failure, "");
     ASSERT_EQ(r.found.tables[0].rows.size(), 2U);
     const auto& row = r.found.tables[0].rows[1];
@@ -188,8 +191,8 @@ TEST_P(each_dialect, tiers_prove_their_reuse) {
 TEST_P(each_dialect, cache_says_what_a_turn_wrote) {
     const scripted_server server({});
     const outcome r = bench(
-        server,
-        with({"cache", "--contexts", "200", "--turns", "2", "--turn-tokens", "10"}, GetParam()));
+        server, with_dialect({"cache", "--contexts", "200", "--turns", "2", "--turn-tokens", "10"},
+                             GetParam()));
     ASSERT_EQ(r.failure, "");
     const table& t = r.found.tables[0];
     ASSERT_EQ(t.rows.size(), 3U);
@@ -207,11 +210,11 @@ TEST_P(each_dialect, cache_says_how_fast_memory_comes_back_and_what_it_takes) {
     const auto later = std::filesystem::file_time_type::clock::now() + std::chrono::hours(1);
     std::filesystem::last_write_time(folder / "a block", later);
     const scripted_server server({});
-    const outcome r =
-        bench(server, with({"cache", "--contexts", "200", "--turns", "2", "--turn-tokens", "10",
-                            "--cache-dir", folder / "", "--model-config", folder / "config.json",
-                            "--shared-agents", "3", "--shared-tokens", "100"},
-                           GetParam()));
+    const outcome r = bench(
+        server, with_dialect({"cache", "--contexts", "200", "--turns", "2", "--turn-tokens", "10",
+                              "--cache-dir", folder / "", "--model-config", folder / "config.json",
+                              "--shared-agents", "3", "--shared-tokens", "100"},
+                             GetParam()));
     ASSERT_EQ(r.failure, "");
     const auto& restored = r.found.tables[1].rows.at(0);
     EXPECT_NEAR(number(restored[6]), number(restored[4]) * 1000 / 1e6, 1e-6) << "MB of the last";
@@ -319,8 +322,8 @@ TEST(run, the_report_holds_every_sample_in_every_form) {
     ASSERT_EQ(r.failure, "");
     std::set<std::string> names;
     for (const std::string& file : write_report(r.found, folder / "new/folder")) {
-        std::ifstream in(file);
-        const std::string text(std::istreambuf_iterator<char>(in), {});
+        std::ifstream stream(file);
+        const std::string text(std::istreambuf_iterator<char>(stream), {});
         EXPECT_EQ(text.find("secret"), std::string::npos);
         const std::string name = file.substr(file.rfind('/') + 1);
         names.insert(name);

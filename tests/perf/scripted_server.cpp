@@ -20,9 +20,9 @@ namespace json = boost::json;
 using net::ip::tcp;
 
 std::int64_t word_count(const std::string& text) {
-    std::istringstream in(text);
+    std::istringstream stream(text);
     std::int64_t count = 0;
-    for (std::string word; in >> word;) ++count;
+    for (std::string word; stream >> word;) ++count;
     return count;
 }
 
@@ -94,10 +94,10 @@ std::string last_events(bool anthropic, const usage& u, bool by_limit) {
 /// behind that is not beside it.
 class scripted_server::open_answer {
   public:
-    explicit open_answer(scripted_server& of) : of_(of) {
-        const int now = ++of_.open_;
-        for (int most = of_.open_max_;
-             now > most && !of_.open_max_.compare_exchange_weak(most, now);) {
+    explicit open_answer(scripted_server& server) : server_(server) {
+        const int now = ++server_.open_;
+        for (int most = server_.open_max_;
+             now > most && !server_.open_max_.compare_exchange_weak(most, now);) {
         }
     }
     ~open_answer() { close(); }
@@ -106,11 +106,11 @@ class scripted_server::open_answer {
 
     /// Comes before the bytes that end the answer.
     void close() {
-        if (!std::exchange(closed_, true)) --of_.open_;
+        if (!std::exchange(closed_, true)) --server_.open_;
     }
 
   private:
-    scripted_server& of_;
+    scripted_server& server_;
     bool closed_ = false;
 };
 
