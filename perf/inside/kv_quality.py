@@ -16,9 +16,8 @@ import math
 import pathlib
 import subprocess
 
-FORMS = ('16,k8v8,k7s-v6r,k8m-v5r,k7s-v5r-w16,k7s-v5r,k7m-v5r,k6s-v6r,k8m-v4r,k6s-v5r-w16,k6s-v5r,'
-         'k6m-v5r,k6s-v4r-w16,k5s-v5r-w16,k5s-v5r,k5s-v4r-w16,k5s-v4r,k5m-v4r,k4s-v4r-w16,k4s-v4r,'
-         'k4m-v4r,k4v4')
+FORMS = ('16,k8v8,k8m-v5r,k7s-v5r-w16,k7s-v5r,k6s-v5r-w16,k6s-v5r,k6s-v4r-w16,k5s-v4r-w16,k5s-v4r,'
+         'k4s-v4r-w16,k4v4')
 MODELS = ['semantic-tiny', 'smollm2-135m', 'gemma3-270m', 'qwen2.5-coder-0.5b',
           'qwen2.5-coder-1.5b']
 

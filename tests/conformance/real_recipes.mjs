@@ -10,7 +10,7 @@ const bases = ['gemma3-270m'];
 const published = ['smollm2-135m', ...bases, 'qwen2.5-coder-0.5b', 'qwen2.5-coder-1.5b'];
 // Divergences beyond 1 (perf/README.md, Keys and values): no answer can be right, all are alike.
 const noise = ['qwen2.5-coder-0.5b k4v4', 'qwen2.5-coder-1.5b k4v4'];
-const few = ['k4v4', 'k4s-v4r', 'k5s-v4r-w16', 'k16v16'];
+const few = ['k4v4', 'k5s-v4r', 'k5s-v4r-w16', 'k16v16'];
 
 /** Every name that the server knows: its help lists them. */
 async function all_recipes() {

@@ -21,7 +21,7 @@ started start(const std::string& model, const std::string& recipe, const std::st
     options.cache_budget_bytes = std::size_t{16} << 20;
     options.compute_threads = 1;
     options.kv_recipe = recipe;
-    options.on_warning = [&](std::string what) { out.warnings.push_back(std::move(what)); };
+    options.on_warning = [&](std::string message) { out.warnings.push_back(std::move(message)); };
     auto loaded = load_engine(options, {});
     if (!loaded) throw std::runtime_error(loaded.error().what);
     out.info = (*loaded)->info();
@@ -58,7 +58,7 @@ TEST(kv_default, a_recipe_that_is_named_is_obeyed_and_too_few_bits_for_keys_are_
     EXPECT_EQ(warnings[0],
               "kv-recipe k4v4 keeps 4 bits of a key, and its keys have a bias: what the model "
               "answers may be noise");
-    for (const std::string enough : {"k8v8", "k8v4", "k8m-v4r", "16"}) {
+    for (const std::string enough : {"k8v8", "k8m-v5r", "16"}) {
         const tests::temp_dir other;
         const started chosen = start("qwen25", enough, other.path());
         EXPECT_EQ(storage::find_kv_recipe(chosen.info.kv_recipe), storage::find_kv_recipe(enough));

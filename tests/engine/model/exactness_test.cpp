@@ -39,14 +39,14 @@ class exactness : public testing::TestWithParam<std::tuple<const char*, const ch
     }
     static tests::model_run run(int threads, std::string kernels, int pool_tokens) {
         const auto [name, recipe] = GetParam();
-        tests::model_run of;
-        of.folder = std::string(SEMANTIC_SOURCE_DIR "/tests/golden/models/") + name;
-        of.threads = threads;
-        of.kernels = std::move(kernels);
-        of.rows_max = 600;
-        of.pool_tokens = pool_tokens;
-        of.recipe = recipe;
-        return of;
+        tests::model_run setup;
+        setup.folder = std::string(SEMANTIC_SOURCE_DIR "/tests/golden/models/") + name;
+        setup.threads = threads;
+        setup.kernels = std::move(kernels);
+        setup.rows_max = 600;
+        setup.pool_tokens = pool_tokens;
+        setup.recipe = recipe;
+        return setup;
     }
     static std::size_t vocabulary() {
         static std::map<std::string, std::size_t> known;
@@ -97,7 +97,7 @@ TEST_P(exactness, batch_mates_leave_no_trace) {
          ++step) {
         std::vector<storage::kv_sequence*> batch;
         std::vector<std::vector<token_id>> tokens;
-        std::vector<int> who;
+        std::vector<int> indices;
         for (int i = 0; i < 3; ++i) {
             const auto done = static_cast<std::size_t>(sequences[i]->token_count());
             if (done >= prompts[i]->size() || (i == 2 && step < 3)) continue;
@@ -105,13 +105,13 @@ TEST_P(exactness, batch_mates_leave_no_trace) {
             tokens.emplace_back(first, first + static_cast<std::ptrdiff_t>(
                                                    std::min(part[i], prompts[i]->size() - done)));
             batch.push_back(sequences[i].get());
-            who.push_back(i);
+            indices.push_back(i);
         }
         const std::vector<float> out = m.step(batch, tokens);
         auto from = out.begin();
-        for (std::size_t i = 0; i < who.size(); ++i) {
+        for (std::size_t i = 0; i < indices.size(); ++i) {
             const auto count = static_cast<std::ptrdiff_t>(tokens[i].size() * vocabulary());
-            together[who[i]].insert(together[who[i]].end(), from, from + count);
+            together[indices[i]].insert(together[indices[i]].end(), from, from + count);
             from += count;
         }
     }
@@ -255,8 +255,8 @@ INSTANTIATE_TEST_SUITE_P(plain, exactness,
 INSTANTIATE_TEST_SUITE_P(
     recipes, exactness,
     testing::Combine(testing::Values("llama31", "mlx-4bit", "qwen25", "gemma3", "gptoss"),
-                     testing::Values("k8v4", "k5m-v4r", "k6m-v5r", "k7m-v5r", "k8m-v5r", "k7s-v5r",
-                                     "k4s-v4r", "k7s-v6r", "k5s-v4r-w16", "k6s-v5r-w16")),
+                     testing::Values("k5s-v4r", "k6s-v5r", "k7s-v5r", "k8m-v5r", "k4s-v4r-w16",
+                                     "k5s-v4r-w16", "k6s-v5r-w16")),
     name_of);
 INSTANTIATE_TEST_SUITE_P(plain_recipes, exactness,
                          testing::Combine(testing::Values("smollm3", "olmo3",

@@ -104,14 +104,17 @@ TEST(recipe_order, finer_is_the_same_kind_with_no_fewer_bits) {
     const auto is = [](const char* a, const char* b) {
         return is_finer(*storage::find_kv_recipe(a), *storage::find_kv_recipe(b));
     };
-    EXPECT_TRUE(is("k5m-v4r", "k4m-v4r"));
-    EXPECT_TRUE(is("k7m-v5r", "k6m-v5r"));
-    EXPECT_FALSE(is("k7m-v5r", "k8m-v4r"));
-    EXPECT_FALSE(is("k4m-v4r", "k4m-v4r"));
-    EXPECT_FALSE(is("k8m-v4r", "k4v4"));  // rotated
+    const auto centred = [](int key_bits, int value_bits) {
+        return storage::kv_recipe({key_bits, true, true}, {value_bits, true, false});
+    };
+    EXPECT_TRUE(is_finer(centred(5, 4), centred(4, 4)));
+    EXPECT_FALSE(is_finer(centred(7, 5), centred(8, 4)));
+    EXPECT_TRUE(is("k7s-v5r", "k6s-v5r"));
+    EXPECT_FALSE(is("k6s-v5r", "k6s-v5r"));
+    EXPECT_FALSE(is("k8m-v5r", "k4v4"));  // rotated
     EXPECT_TRUE(is("k6s-v5r-w16", "k5s-v4r-w16"));
     EXPECT_FALSE(is("k6s-v5r", "k5s-v4r-w16"));  // another tail
-    EXPECT_FALSE(is("k16v16", "k8m-v4r"));
+    EXPECT_FALSE(is("k16v16", "k8m-v5r"));
 }
 
 }  // namespace

@@ -241,7 +241,7 @@ INSTANTIATE_TEST_SUITE_P(
     models, hybrid_exactness,
     testing::Combine(testing::Values("lfm2", "lfm2moe", "qwen35", "qwen35moe", "qwen3next",
                                      "granitehybrid", "nemotronh", "nemotronh-moe"),
-                     testing::Values("16", "4", "k7m-v5r")),
+                     testing::Values("16", "4", "k8m-v5r")),
     [](const testing::TestParamInfo<std::tuple<const char*, const char*>>& each) {
         std::string name = std::string(std::get<0>(each.param)) + "_kv" + std::get<1>(each.param);
         std::replace(name.begin(), name.end(), '-', '_');
