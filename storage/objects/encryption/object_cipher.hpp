@@ -46,8 +46,8 @@ class object_cipher {
     /// `key`: 32 bytes. `name`: the object's, which the segments are bound to.
     object_cipher(std::string_view key, const cipher_header& header, std::string_view name);
 
-    /// Appends `number`'s segment to `target`. `contents`: cipher_segment_bytes, the last one's 0 to
-    /// as many.
+    /// Appends the segment `number` to `target`. `contents`: cipher_segment_bytes; of the last
+    /// segment 0 to as many.
     void seal(std::uint32_t number, bool is_last, std::string_view contents,
               std::string& target) const;
     /// Appends the contents of the segment. Returns: whether they are what was sealed; if not,
