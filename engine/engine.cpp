@@ -65,9 +65,7 @@ std::string read_file(const std::filesystem::path& path) {
     return {std::istreambuf_iterator<char>(file), {}};
 }
 
-storage::failure unusable(const std::string& message) {
-    return {storage::errc::bad_value, message};
-}
+storage::failure unusable(const std::string& why) { return {storage::errc::bad_value, why}; }
 
 storage::result<const kernel_table*> choose_kernels(const std::string& name) {
     if (const kernel_table* table = find_kernels(name)) return table;
