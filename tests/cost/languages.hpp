@@ -21,6 +21,7 @@ const language& session_bodies();
 
 // Other texts.
 const language& scenarios();
+const language& yaml_texts();
 const language& call_texts();
 const language& contents();
 const language& templates();

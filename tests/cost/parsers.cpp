@@ -35,6 +35,7 @@
 #include "protocol/scenarios/api.hpp"
 #include "protocol/scenarios/choice_pattern.hpp"
 #include "protocol/scenarios/scenario.hpp"
+#include "storage/objects/redis/redis_seal.hpp"
 #include "storage/objects/s3_xml.hpp"
 #include "tests/engine/text/written_calls.hpp"
 
@@ -216,6 +217,8 @@ void add_requests(std::vector<parser>& all) {
         return wire::coordination::parse_decision(b);
     });
     add("scenario", scenarios(), [](auto b) { return wire::scenarios::parse_scenario(b); });
+    add("scenario, aliases", yaml_texts(),
+        [](auto b) { return wire::scenarios::parse_scenario(b); });
     add("choice pattern", expressions(), [](auto pattern) {
         static const std::string said(20'000, 'a');
         const auto made = wire::scenarios::choice_pattern::compile(pattern);
@@ -243,6 +246,12 @@ void add_sources(std::vector<parser>& all) {
     all.push_back({"object list", &object_lists(), [](std::string_view page) {
                        (void)storage::parse_s3_error(page);
                        return storage::parse_s3_list(page, "p/").has_value();
+                   }});
+    static storage::redis_seal seal;
+    seal.set_secret("a secret that all nodes have read");
+    all.push_back({"redis message", &contents(), [](std::string_view text) {
+                       (void)seal.open("news", text);
+                       return seal.open("news", *seal.seal("news", text)).has_value();
                    }});
 }
 

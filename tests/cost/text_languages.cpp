@@ -4,33 +4,50 @@ namespace semantic::cost {
 
 const language& scenarios() {
     static const language made{
-        "id: s\ntitle: \"`$\"\nagents:\n  a: {display_name: A}\n  b: {display_name: B}\n`*a\n"
-        "phases:\n  - {name: p, label: l, agents: [a, b], initial_prompt: hi}\n`*p\n`*o",
+        "id: s\ntitle: T\nagents:\n  a: {display_name: A}\n  b: {display_name: B}\n`*a\n"
+        "phases:\n  - {name: p, label: l, agents: [a, b], initial_prompt: hi}\n"
+        "`1p\n`1p\n`1p\n`1p\n`*o",
         {{'a',
           "\n",
-          {"  a`#: {display_name: A}", "  a`#: {display_name: A`#, system_prompt: \"`$\"}",
-           "  a`#:\n    display_name: A`#\n    role: critic\n    system_prompt: >-\n      `$",
-           "  a`#: &y`# {display_name: \"A`#\"}", "  a`#: {`*k}"}},
-         {'n', ", ", {"a", "b", "a`#", "a`%"}},
+          {"  a`#: {display_name: A`=}", "  a`#: {display_name: A`=, system_prompt: \"`$\"}",
+           "  a`#:\n    display_name: A`=\n    role: participant\n    system_prompt: >-\n      `$",
+           "  a`#: {display_name: A`=, `*k}"}},
+         {'n', ", ", {"a", "a, b", "b, a"}},
          {'p',
           "\n",
           {"  - {name: p`#, label: l, agents: [a], initial_prompt: hi}",
-           "  - {name: p`#, label: \"`$\", agents: [`*n], auto_rounds: `%, initial_prompt: \"`$\"}",
+           "  - {name: p`#, label: \"l\", agents: [`1n], auto_rounds: 1, initial_prompt: \"`$\"}",
            "  - {name: p`#, label: l, agents: [a, b], auto_rounds: 1, "
            "initial_prompt_template: '`*t'}",
-           "  - name: p`#\n    label: l\n    agents: [`*n]\n    per_agent_prompt_templates:\n"
+           "  - name: p`#\n    label: l\n    agents: [b, a]\n    per_agent_prompt_templates:\n"
            "      a: >-\n        `*t\n      b: '`*t'",
            "  - {name: p`#, label: l, agents: [a], initial_prompt: hi, "
            "parse_choice: {pattern: '`*x', labels: [`*n]}}",
-           "  - {name: p`#, `*k}"}},
-         {'t', " ", {"x", "`$", "${p.messages[a]}", "${p.messages[b]}", "${p`#.messages[a`#]}"}},
+           "  - {name: p`#, label: l, agents: [b], initial_prompt: hi, `*k}"}},
+         {'t', " ", {"x", "`$", "${p.messages[a]}", "${p.messages[b]}"}},
          {'x', "", {"a", "`$", "[a-z]", "(`*x)", "(`*x)*", "(`1x|`1x)", "(`*x){1,`%}", ".*"}},
-         {'k', ", ", {"k`#: v", "k`#: [`*l]", "k`#: {`*k}", "k`#: \"`$\"", "<<: *y`#"}},
-         {'l', ", ", {"a", "`#", "[`*l]", "{`*k}", "&x`# [a, b, *x`=]", "*x`%", "\"`$\""}},
+         {'k', ", ", {"k`#: v", "k`#: [`*l]", "k`#: {`*k}", "k`#: \"`$\""}},
+         {'l', ", ", {"a", "`#", "[`*l]", "{`*k}", "\"`$\""}},
          {'o',
           "\n",
-          {"x: y", "payoff:\n  labels: [`*n]\n  matrix: [`*l]", "outcome: {`*k}", "z`#: [`*l]",
-           "? [`*l]\n: {`*k}", "z`#: |\n  `$"}}}};
+          {"x`#: y", "x`#: {`*k}", "z`#: [`*l]", "z`#: |\n  `$", "? [`*l]\n: {`*k}",
+           "x`#: {type: parse_choice, pattern: '`*x', choices: [`*n]}"}}}};
+    return made;
+}
+
+// What a scenario may not have, and a reader of YAML meets first: anchors, aliases and merges.
+const language& yaml_texts() {
+    static const language made{
+        "id: s\ntitle: \"`$\"\nagents:\n  a: &a {display_name: A}\n`*a\n`*o",
+        {{'a',
+          "\n",
+          {"  a`#: {display_name: A}", "  a`#: &y`# {display_name: \"A`#\"}", "  a`#: *a",
+           "  a`#: {`*k}"}},
+         {'k', ", ", {"k`#: v", "k`#: [`*l]", "k`#: {`*k}", "<<: *a", "<<: *y`#", "k`#: *a"}},
+         {'l', ", ", {"a", "`#", "[`*l]", "{`*k}", "&x`# [a, b, *x`=]", "*a", "*x`%", "\"`$\""}},
+         {'o',
+          "\n",
+          {"x: y", "outcome: {`*k}", "z`#: [`*l]", "z`#: &z`= [`*l]", "? [`*l]\n: {`*k}"}}}};
     return made;
 }
 
