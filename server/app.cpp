@@ -14,6 +14,7 @@
 #include "server/coordination/session_keeper.hpp"
 #include "server/handlers/routes.hpp"
 #include "server/live/node_board.hpp"
+#include "server/models/memory_limits.hpp"
 #include "server/responses/response_keeper.hpp"
 #include "server/runtime/logging.hpp"
 #include "server/runtime/start_failure.hpp"
@@ -91,8 +92,11 @@ app::app(app_options options)
                   needs_key(options_.settings))),
       replies_(options_.settings.body_limit_mb << 20, options_.limits.body_bytes_free),
       waking_(context_.get_executor()),
-      coordination_(session_bounds::for_memory(options_.settings.memory_limit_mb << 20)),
-      responses_(choose_response_bytes(options_.settings.memory_limit_mb << 20)),
+      client_memory_(client_memory::choose(
+          find_memory_limit(std::uint64_t{options_.settings.memory_limit_mb} << 20).bytes)),
+      coordination_(client_memory_.sessions),
+      runs_(client_memory_.runs),
+      responses_(client_memory_.response_bytes, client_memory_.background),
       live_(context_.get_executor(), options_.feed, long_jobs_.get_executor("server")),
       kv_(options_.kv_events),
       accounts_({options_.settings.requests_per_minute, options_.settings.tokens_per_minute,

@@ -25,6 +25,7 @@
 #include "server/live/kv_followers.hpp"
 #include "server/live/live_hub.hpp"
 #include "server/live/socket_checks.hpp"
+#include "server/models/client_memory.hpp"
 #include "server/models/known_models.hpp"
 #include "server/models/model_queue.hpp"
 #include "server/models/model_switches.hpp"
@@ -127,6 +128,7 @@ class app {
     server_probe probe_;
     turns_in_flight turns_;
     waking_streams waking_;
+    const client_memory client_memory_;
     session_registry coordination_;
     run_registry runs_;
     response_registry responses_;

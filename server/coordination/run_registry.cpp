@@ -23,12 +23,12 @@ protocol::failure is_busy(const std::string& id) {
 protocol::result<run_registry::known_run> run_registry::add(const storage::tenant_id& tenant,
                                                             kept_run made) {
     std::lock_guard lock(mutex_);
-    return add_locked(tenant, std::move(made), runs_bytes_max);
+    return add_locked(tenant, std::move(made), 1);
 }
 
 protocol::result<run_registry::known_run> run_registry::add_locked(const storage::tenant_id& tenant,
                                                                    kept_run made,
-                                                                   std::size_t bytes_max) {
+                                                                   std::size_t share) {
     key run_key(tenant, made.id);
     if (runs_.contains(run_key)) return fail(errc::conflict, "Run " + made.id + " is there");
     held& all = held_[tenant];
@@ -36,11 +36,16 @@ protocol::result<run_registry::known_run> run_registry::add_locked(const storage
     if (all.runs >= runs_max)
         return fail(errc::conflict, "there may be " + std::to_string(runs_max) +
                                         " runs; delete some that are over");
-    if (all.bytes + bytes > bytes_max)
-        return fail(errc::conflict, "runs keep at most " + std::to_string(runs_bytes_max) +
+    if (all.bytes + bytes > share * bounds_.tenant_bytes)
+        return fail(errc::conflict, "runs keep at most " + std::to_string(bounds_.tenant_bytes) +
                                         " bytes together; delete some that are over");
+    if (bytes_ + bytes > share * bounds_.all_bytes)
+        return fail(errc::overloaded, "the runs of all clients keep the " +
+                                          std::to_string(bounds_.all_bytes) +
+                                          " bytes that this server has for them");
     ++all.runs;
     all.bytes += bytes;
+    bytes_ += bytes;
     auto known = std::make_shared<const kept_run>(std::move(made));
     runs_.emplace(std::move(run_key), live{known});
     return known;
@@ -52,7 +57,7 @@ protocol::result<void> run_registry::load(const storage::tenant_id& tenant,
     if (!made) return made.error();
     std::lock_guard lock(mutex_);
     // Runs were counted with less when they were begun by an earlier server.
-    auto added = add_locked(tenant, std::move(*made), copies_of_scenario * runs_bytes_max);
+    auto added = add_locked(tenant, std::move(*made), copies_of_scenario);
     if (!added) return added.error();
     return {};
 }
@@ -109,8 +114,10 @@ void run_registry::remove(driven taken) {
     taken.registry_ = nullptr;
     const auto found = runs_.find(taken.key_);
     held& all = held_[taken.key_.first];
+    const std::size_t bytes = bytes_of(*found->second.run);
     --all.runs;
-    all.bytes -= bytes_of(*found->second.run);
+    all.bytes -= bytes;
+    bytes_ -= bytes;
     runs_.erase(found);
 }
 

@@ -22,7 +22,6 @@ namespace semantic::server {
 
 // Bounds for a tenant. A run keeps its scenario and the request that began it.
 inline constexpr std::size_t runs_max = 1'000;
-inline constexpr std::size_t runs_bytes_max = 64 << 20;
 /// Bytes of a run in addition to its scenario's text and its request; and how many copies of the
 /// scenario it has: the text, and the parsed form.
 inline constexpr std::size_t run_own_bytes = 1'024;
@@ -30,8 +29,16 @@ inline constexpr std::size_t copies_of_scenario = 2;
 /// A request that begins a run: it has a scenario, of which a character may take six bytes in JSON.
 inline constexpr std::size_t run_request_bytes_max = std::size_t{8} << 20;
 
+/// What runs may keep in RAM.
+struct run_bounds {
+    std::size_t tenant_bytes = std::size_t{64} << 20;
+    std::size_t all_bytes = std::size_t{128} << 20;
+};
+
 class run_registry {
   public:
+    explicit run_registry(run_bounds bounds = {}) : bounds_(bounds) {}
+
     using kept_run = protocol::scenarios::kept_run;
     using known_run = std::shared_ptr<const kept_run>;
 
@@ -58,8 +65,9 @@ class run_registry {
         std::shared_ptr<std::atomic<bool>> stop_;
     };
 
-    /// Errors: conflict, when the tenant has runs_max, they would keep more than runs_bytes_max
-    /// together, or the id is taken.
+    /// Errors: conflict, when the tenant has runs_max, they would keep more than its bytes
+    /// together, or the id is taken; overloaded, when those of all tenants would keep more than
+    /// theirs.
     protocol::result<known_run> add(const storage::tenant_id& tenant, kept_run made);
     /// Errors: as kept_run_of(), add().
     protocol::result<void> load(const storage::tenant_id& tenant, std::string_view record);
@@ -97,12 +105,14 @@ class run_registry {
         std::size_t bytes = 0;
     };
 
-    /// `bytes_max`: of the tenant's runs together.
+    /// `share`: how often the bounds on bytes are taken.
     protocol::result<known_run> add_locked(const storage::tenant_id& tenant, kept_run made,
-                                           std::size_t bytes_max);
+                                           std::size_t share);
     void end(const key& run_key);
 
+    const run_bounds bounds_;
     mutable std::mutex mutex_;
+    std::size_t bytes_ = 0;                    // of all tenants; guarded by mutex_
     std::map<key, live> runs_;                 // guarded by mutex_
     std::map<storage::tenant_id, held> held_;  // guarded by mutex_
 };

@@ -76,15 +76,6 @@ std::string in_mib(std::size_t bytes) { return std::to_string(bytes >> 20) + " M
 
 }  // namespace
 
-session_bounds session_bounds::for_memory(std::size_t bytes) {
-    constexpr std::size_t least = std::size_t{8} << 20;
-    session_bounds bounds;
-    if (bytes == 0) return bounds;
-    bounds.tenant_bytes = std::clamp(bytes / 8, least, bounds.tenant_bytes);
-    bounds.all_bytes = std::clamp(bytes / 4, least, bounds.all_bytes);
-    return bounds;
-}
-
 session_registry::session& session_registry::locked_session::now() const { return live_.now; }
 
 const storage::agent_id& session_registry::locked_session::agent_id(int agent) const {

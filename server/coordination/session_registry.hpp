@@ -40,8 +40,6 @@ inline constexpr std::size_t tenant_replies_bytes_max = std::size_t{8} << 20;
 struct session_bounds {
     std::size_t tenant_bytes = std::size_t{64} << 20;
     std::size_t all_bytes = std::size_t{256} << 20;
-    /// For a server that may take so much memory; 0: without a limit of its own.
-    static session_bounds for_memory(std::size_t bytes);
 };
 
 class session_registry {

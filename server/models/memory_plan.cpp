@@ -3,8 +3,11 @@
 #include <algorithm>
 #include <filesystem>
 
+#include "engine/grammar/output_constraint.hpp"
 #include "engine/model/config/model_config.hpp"
 #include "engine/model/weights/weights.hpp"
+#include "server/models/client_memory.hpp"
+#include "storage/types/work_budget.hpp"
 
 namespace semantic::server {
 
@@ -21,6 +24,8 @@ constexpr std::uint64_t bytes_per_token_of_vocabulary = 512;
 constexpr std::uint64_t connection_bytes = 80 * 1024;
 // As http_limits::bodies_at_once, which is no model's.
 constexpr std::uint64_t bodies_read_at_once = 4;
+// As the threads that compile them (app.cpp).
+constexpr std::uint64_t forms_compiled_at_once = 2;
 // Activations go through the layers in panels of so many rows.
 constexpr std::uint64_t panel_rows = 512;
 
@@ -49,6 +54,17 @@ std::uint64_t weight_file_bytes(const fs::path& path) {
     return bytes;
 }
 
+std::uint64_t limit_of(const config& settings) {
+    return find_memory_limit(static_cast<std::uint64_t>(settings.memory_limit_mb) << 20).bytes;
+}
+
+// What every running answer keeps of its form's automaton, and what two of them are compiled in.
+std::uint64_t form_bytes(int answers_at_once) {
+    return static_cast<std::uint64_t>(std::max(answers_at_once, 0)) *
+               engine::output_constraint::kept_automaton_bytes_max +
+           forms_compiled_at_once * storage::work_budget::bytes_default;
+}
+
 std::uint64_t default_pool(const memory_limit& limit, std::uint64_t left) {
     const std::uint64_t ours = limit.is_shared ? left / 2 : left;
     return std::clamp(ours, pool_bytes_least, pool_bytes_most);
@@ -75,9 +91,10 @@ storage::result<memory_plan> plan_memory(const memory_limit& limit, const memory
 
 std::string to_text(const memory_plan& plan) {
     return "weights " + in_mib(plan.needs.weights) + " + scratch " + in_mib(plan.needs.scratch) +
-           " + connections " + in_mib(plan.needs.connections) + " + process " +
-           in_mib(plan.needs.process) + " + pool " + in_mib(plan.pool) + " = " +
-           in_mib(plan.sum()) + " of " + in_mib(plan.limit.bytes) + ", " + plan.limit.name +
+           " + connections " + in_mib(plan.needs.connections) + " + clients " +
+           in_mib(plan.needs.clients) + " + process " + in_mib(plan.needs.process) + " + pool " +
+           in_mib(plan.pool) + " = " + in_mib(plan.sum()) + " of " + in_mib(plan.limit.bytes) +
+           ", " + plan.limit.name +
            (plan.paged == 0 ? ""
                             : "; " + in_mib(plan.paged) +
                                   " of the weights do not fit and are read from disk again for "
@@ -105,6 +122,10 @@ storage::result<memory_needs> needs_of(const std::string& path, const config& se
     needs.connections =
         settings.max_connections * connection_bytes +
         bodies_read_at_once * (static_cast<std::uint64_t>(settings.body_limit_mb) << 20);
+    // A program that takes no connections has no clients.
+    if (settings.max_connections > 0)
+        needs.clients =
+            client_memory::choose(limit_of(settings)).sum() + form_bytes(settings.max_batch);
     return needs;
 }
 
@@ -114,6 +135,7 @@ memory_needs together(const memory_needs& one, const memory_needs& other) {
     sum.scratch += other.scratch;
     sum.process += std::max(other.process, process_bytes) - process_bytes;
     sum.connections = std::max(one.connections, other.connections);
+    sum.clients = std::max(one.clients, other.clients);
     return sum;
 }
 

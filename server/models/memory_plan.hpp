@@ -16,8 +16,9 @@ struct memory_needs {
     std::uint64_t weights = 0;      // packed, which may be more than their files
     std::uint64_t scratch = 0;      // of one step: activations and logits
     std::uint64_t connections = 0;  // with the bodies that are read at once
+    std::uint64_t clients = 0;      // their sessions, runs and responses, and forms of answers
     std::uint64_t process = 0;      // all else: tokenizer, indexes, threads
-    std::uint64_t sum() const { return weights + scratch + connections + process; }
+    std::uint64_t sum() const { return weights + scratch + connections + clients + process; }
 };
 
 struct memory_plan {

@@ -20,12 +20,6 @@ std::size_t bytes_of(const protocol::responses::kept_response& one,
 
 }  // namespace
 
-std::size_t choose_response_bytes(std::size_t memory_limit_bytes) {
-    constexpr std::size_t least = std::size_t{4} << 20;
-    if (memory_limit_bytes == 0) return responses_bytes_max;
-    return std::clamp(memory_limit_bytes / 16, least, responses_bytes_max);
-}
-
 std::optional<kept_responses::listed> kept_responses::list(kept one) const {
     auto items = item_ids(*one);
     if (!items) return std::nullopt;

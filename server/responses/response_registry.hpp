@@ -26,9 +26,6 @@ namespace semantic::server {
 /// How many of each kind there may be, and what one takes in addition to its texts.
 inline constexpr std::size_t responses_bytes_max = std::size_t{64} << 20;
 inline constexpr std::size_t responses_max = 16'384;
-/// The bytes of each kind in a process that may have so many: a sixteenth, and no more than
-/// responses_bytes_max. 0: there is no such limit.
-std::size_t choose_response_bytes(std::size_t memory_limit_bytes);
 inline constexpr std::size_t response_own_bytes = 512;
 inline constexpr std::size_t item_own_bytes = 128;
 
@@ -110,13 +107,17 @@ class kept_responses {
 /// All that there is of them.
 class response_registry {
   public:
-    explicit response_registry(std::size_t bytes_max = responses_bytes_max)
-        : stored(bytes_max), conversations(bytes_max), unstored(bytes_max) {}
+    explicit response_registry(std::size_t bytes_max = responses_bytes_max,
+                               const background_limits& limits = {})
+        : stored(bytes_max),
+          conversations(bytes_max),
+          unstored(bytes_max),
+          background(limits) {}
 
     kept_responses stored;         // each has a record
     kept_responses conversations;  // likewise
     kept_responses unstored;       // the latest of each WebSocket, while it is open
-    background_runs background{};
+    background_runs background;
     task_group tasks{};  // what goes on when its client has left
 };
 

@@ -137,14 +137,6 @@ TEST(response_registry, one_that_could_not_be_read_again_is_not_kept) {
     EXPECT_TRUE(engine.kept.empty());
 }
 
-TEST(response_registry, their_bytes_follow_the_memory_that_the_process_may_have) {
-    constexpr std::size_t mib = std::size_t{1} << 20;
-    EXPECT_EQ(choose_response_bytes(0), 64 * mib);
-    EXPECT_EQ(choose_response_bytes(400 * mib), 25 * mib);
-    EXPECT_EQ(choose_response_bytes(32 * mib), 4 * mib);
-    EXPECT_EQ(choose_response_bytes(100'000 * mib), 64 * mib);
-}
-
 TEST(response_registry, their_number_has_a_bound_which_the_tenant_with_most_pays) {
     kept_responses all(responses_bytes_max, 8);
     all.add(tenant("quiet"), shared(one("resp_q")));

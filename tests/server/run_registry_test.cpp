@@ -33,7 +33,7 @@ TEST(run_registry, a_tenant_has_so_many_runs_and_not_one_more) {
 TEST(run_registry, a_tenants_runs_keep_so_many_bytes_and_not_one_more) {
     run_registry runs;
     run_registry::kept_run first = named("run_1"), second = named("run_2");
-    first.request.resize(runs_bytes_max - 2 * run_own_bytes -
+    first.request.resize(run_bounds().tenant_bytes - 2 * run_own_bytes -
                          copies_of_scenario *
                              (first.scenario.source.size() + second.scenario.source.size()) -
                          second.request.size());
@@ -42,6 +42,22 @@ TEST(run_registry, a_tenants_runs_keep_so_many_bytes_and_not_one_more) {
     ASSERT_TRUE(runs.add(nobody_else, first));
     EXPECT_EQ(runs.add(nobody_else, more).error().code, errc::conflict);
     EXPECT_TRUE(runs.add(nobody_else, second));
+}
+
+TEST(run_registry, all_tenants_runs_keep_so_many_bytes_and_not_one_more) {
+    const run_registry::kept_run one = named("run_1");
+    const std::size_t bytes =
+        run_own_bytes + copies_of_scenario * one.what.source.size() + one.request.size();
+    run_registry runs({.tenant_bytes = 2 * bytes, .all_bytes = 2 * bytes});
+    run_registry::kept_run more = one;
+    more.request += ' ';
+    ASSERT_TRUE(runs.add(nobody_else, one));
+    const auto refused = runs.add(another, more);
+    ASSERT_FALSE(refused);
+    EXPECT_EQ(refused.error().code, errc::overloaded);
+    EXPECT_TRUE(runs.add(another, one));
+    runs.remove(std::move(*runs.begin(nobody_else, "run_1")));
+    EXPECT_TRUE(runs.add(nobody_else, one)) << "what was removed is not counted";
 }
 
 TEST(run_registry, a_run_is_driven_by_one_at_a_time_and_stays_while_it_is) {

@@ -55,6 +55,7 @@ std::string report(const services& server) {
     const memory_plan plan{limit, *needs, engine->info().pool_bytes};
     body["scratch_bytes"] = needs->scratch;
     body["connections_bytes"] = needs->connections;
+    body["clients_bytes"] = needs->clients;
     body["rest_bytes"] = needs->process;
     body["plan"] = to_text(plan);
     return protocol::to_text(body);

@@ -4,24 +4,30 @@
 
 #include <filesystem>
 #include <fstream>
+#include <functional>
 
+#include "engine/grammar/output_constraint.hpp"
 #include "engine/model/config/model_config.hpp"
 #include "engine/model/weights/weights.hpp"
 #include "server/http/limits.hpp"
+#include "server/models/client_memory.hpp"
+#include "server/models/memory_limits.hpp"
+#include "storage/types/work_budget.hpp"
 #include "tests/support/temp_dir.hpp"
 
 namespace semantic::server {
 namespace {
 
 constexpr std::uint64_t mib = std::uint64_t{1} << 20;
-const memory_needs needs{1000 * mib, 100 * mib, 200 * mib, 50 * mib};
+const memory_needs needs{1000 * mib, 100 * mib, 120 * mib, 80 * mib, 50 * mib};
 
 TEST(memory_plan, what_is_left_is_the_pools) {
     const auto plan = plan_memory({2000 * mib, "the limit", false}, needs, 0);
     ASSERT_TRUE(plan);
     EXPECT_EQ(plan->pool, 650 * mib);
     EXPECT_EQ(to_text(*plan),
-              "weights 1000 MiB + scratch 100 MiB + connections 200 MiB + process 50 MiB + pool "
+              "weights 1000 MiB + scratch 100 MiB + connections 120 MiB + clients 80 MiB + "
+              "process 50 MiB + pool "
               "650 MiB = 2000 MiB of 2000 MiB, the limit");
 }
 
@@ -68,12 +74,22 @@ TEST(memory_plan, what_leaves_no_room_for_a_pool_is_refused_with_the_sum) {
 }
 
 TEST(memory_plan, of_several_models_connections_and_the_process_count_once) {
-    const memory_needs other{500 * mib, 30 * mib, 150 * mib, 70 * mib};
+    const memory_needs other{500 * mib, 30 * mib, 150 * mib, 20 * mib, 70 * mib};
     const memory_needs sum = together(needs, other);
     EXPECT_EQ(sum.weights, 1500 * mib);
     EXPECT_EQ(sum.scratch, 130 * mib);
-    EXPECT_EQ(sum.connections, 200 * mib);
+    EXPECT_EQ(sum.connections, 150 * mib);
+    EXPECT_EQ(sum.clients, 80 * mib);
     EXPECT_EQ(sum.process, 56 * mib) << "of the other what is its vocabulary's";
+}
+
+/// The least limit in MiB that suffices: what clients may have grows with it.
+std::size_t least_limit_mb(config settings,
+                           const std::function<std::uint64_t(const config&)>& sum) {
+    settings.memory_limit_mb = 1;
+    for (int i = 0; i < 100; ++i)
+        settings.memory_limit_mb = static_cast<std::size_t>((sum(settings) + mib - 1) / mib);
+    return settings.memory_limit_mb;
 }
 
 TEST(memory_plan, a_model_that_does_not_fit_beside_another_is_refused_with_the_sum_of_both) {
@@ -82,13 +98,13 @@ TEST(memory_plan, a_model_that_does_not_fit_beside_another_is_refused_with_the_s
     settings.max_loaded = 2;
     settings.body_limit_mb = 1;
     settings.max_connections = 16;
-    const auto one = needs_of(tiny, settings);
-    ASSERT_TRUE(one);
     const std::uint64_t pool = 64 * mib;
-    const std::uint64_t sum = together(*one, *one).sum() + pool;
-    settings.memory_limit_mb = static_cast<std::size_t>(sum / mib + 1);
+    settings.memory_limit_mb = least_limit_mb(settings, [&](const config& with_limit) {
+        const auto one = needs_of(tiny, with_limit);
+        return together(*one, *one).sum() + pool;
+    });
     EXPECT_TRUE(plan_for({tiny, settings}, {{tiny, settings}}, pool));
-    settings.memory_limit_mb = static_cast<std::size_t>(sum / mib - 1);
+    settings.memory_limit_mb -= 1;
     EXPECT_TRUE(plan_for({tiny, settings}, {}, pool));
     const auto refused = plan_for({tiny, settings}, {{tiny, settings}}, pool);
     ASSERT_FALSE(refused);
@@ -96,7 +112,7 @@ TEST(memory_plan, a_model_that_does_not_fit_beside_another_is_refused_with_the_s
     settings.memory_limit_mb = 2048;
     const auto first = plan_for({tiny, settings});
     ASSERT_TRUE(first);
-    EXPECT_EQ(first->pool, (first->limit.bytes - one->sum()) / 2)
+    EXPECT_EQ(first->pool, (first->limit.bytes - needs_of(tiny, settings)->sum()) / 2)
         << "half is left to the models that come";
 }
 
@@ -133,11 +149,12 @@ TEST(memory_plan, a_refusal_says_with_what_the_model_would_fit) {
     config settings;
     settings.body_limit_mb = 1;
     settings.max_connections = 16;
-    const auto native = needs_of(tiny, settings);
-    ASSERT_TRUE(native);
-    // All but the last MiB.
     settings.memory_limit_mb =
-        static_cast<std::size_t>((native->sum() + pool_bytes_least) / mib) - 1;
+        least_limit_mb(settings,
+                       [&](const config& with_limit) {
+                           return needs_of(tiny, with_limit)->sum() + pool_bytes_least;
+                       }) -
+        1;
     const auto refused = plan_for({tiny, settings});
     ASSERT_FALSE(refused);
     EXPECT_NE(refused.error().what.find("--weights q8"), std::string::npos) << refused.error().what;
@@ -152,6 +169,19 @@ TEST(memory_plan, a_refusal_says_with_what_the_model_would_fit) {
     const auto never = plan_for({tiny, settings});
     ASSERT_FALSE(never);
     EXPECT_EQ(never.error().what.find("would fit"), std::string::npos) << never.error().what;
+}
+
+TEST(memory_plan, counts_what_clients_may_have_where_there_are_any) {
+    const std::string tiny = SEMANTIC_SOURCE_DIR "/etc/models/semantic-tiny";
+    config settings;
+    settings.memory_limit_mb = 960;
+    settings.max_batch = 10;
+    const std::uint64_t forms = 10 * engine::output_constraint::kept_automaton_bytes_max +
+                                2 * storage::work_budget::bytes_default;
+    EXPECT_EQ(needs_of(tiny, settings)->clients,
+              client_memory::choose(find_memory_limit(960 * mib).bytes).sum() + forms);
+    settings.max_connections = 0;
+    EXPECT_EQ(needs_of(tiny, settings)->clients, 0u) << "a program that takes no connections";
 }
 
 TEST(memory_plan, counts_as_many_bodies_as_are_read_at_once) {
