@@ -245,6 +245,7 @@ scheduler_options local_engine::options_for_scheduler(engine_options options) co
     out.batch.chunks = {options.prefill_min_chunk_tokens, options.prefill_max_chunk_tokens,
                         options.chunked_prefill_threshold_tokens, options.decode_latency};
     out.batch.max_batch = options.max_batch;
+    out.batch.drafts = options.speculation;
     out.batch.vocabulary = config_.vocabulary;
     out.batch.answers = {stop_tokens(config_, template_, tokenizer_),
                          info_.context_tokens_max,
@@ -572,10 +573,9 @@ storage::result<std::unique_ptr<engine>> load_engine(
     if (!chosen) return chosen.error();
     if (!named) pool = make_pool(options, *config, chosen->recipe);
     if (!pool) return pool.error();
-    model = (*model)->with_layout(
-        (*pool)->layout(),
-        {options.prefill_max_chunk_tokens + options.max_batch, options.max_batch + 1},
-        chosen->keys);
+    const int rows = logit_rows_max(options.max_batch, options.speculation);
+    model = (*model)->with_layout((*pool)->layout(),
+                                  {options.prefill_max_chunk_tokens + rows, rows}, chosen->keys);
     if (!model) return model.error();
     report("scanning caches", 0.95);
     const storage::block_hash fingerprint =

@@ -14,6 +14,7 @@
 #include <string_view>
 #include <vector>
 
+#include "engine/scheduler/policy/draft_plan.hpp"
 #include "engine/text/output/answer_format.hpp"
 #include "engine/types/activity_feed.hpp"
 #include "engine/types/conversation.hpp"
@@ -81,6 +82,9 @@ struct engine_options {
     /// How long a step may take while anybody decodes: what bounds the chunk of a prompt beside it.
     std::chrono::milliseconds decode_latency{200};
     int max_batch = 16;
+    /// Whether what may come next is run beside what is known, and taken where it is what is drawn.
+    /// Changes when tokens come, and never which.
+    draft_rule speculation = draft_rule::where_faster;
     int max_queued = 256;    // requests waiting behind the running ones
     int max_hot_agents = 0;  // 0: as many as the pool holds
     // Of models with recurrent state: states that a turn adds to a memory, and that a memory keeps,

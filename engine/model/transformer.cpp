@@ -133,7 +133,8 @@ void transformer::impl::run_layer(int layer, std::span<sequence_step> batch) {
     if (layer != last_layer()) return;
     if (rows.count() > 0) write_logits(batch);
     for (sequence_step& step : batch)
-        step.cache->advance(step.cache->token_count() + static_cast<int>(step.tokens.size()));
+        step.cache->advance(step.cache->token_count() + static_cast<int>(step.tokens.size()) -
+                            step.drafts);
 }
 
 /// Of the last layer, behind its recurrence or K and V, the logit rows alone go on.

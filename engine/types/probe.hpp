@@ -27,6 +27,8 @@ struct engine_probe {
     std::atomic<std::uint64_t> requests_cancelled{0};
     std::atomic<std::uint64_t> tokens_prefilled{0};      // prompt tokens computed
     std::atomic<std::uint64_t> tokens_decoded{0};        // tokens sampled
+    std::atomic<std::uint64_t> tokens_drafted{0};        // tokens of drafts that were run
+    std::atomic<std::uint64_t> drafts_taken{0};          // of these, those that came so
     std::atomic<std::uint64_t> tokens_reused_ram{0};     // prompt tokens whose KV was in the pool
     std::atomic<std::uint64_t> tokens_reused_disk{0};    // prompt tokens whose KV was read back
     std::array<std::atomic<std::uint64_t>, 9> misses{};  // by miss_reason

@@ -409,6 +409,8 @@ engine::engine_options make_engine_options(const config& from, std::string model
     options.chunked_prefill_threshold_tokens = from.chunked_prefill_threshold_tokens;
     options.decode_latency = from.decode_latency;
     options.max_batch = from.max_batch;
+    options.speculation =
+        from.speculation ? engine::draft_rule::where_faster : engine::draft_rule::never;
     options.max_queued = from.max_queued;
     options.max_hot_agents = from.max_hot_agents;
     options.states_per_turn = from.states_per_turn;

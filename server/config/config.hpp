@@ -100,6 +100,7 @@ struct config {
     bool trust_content = false;  // special tokens in a request's texts are such
     int compute_threads = 0;
     int max_batch = 16;
+    bool speculation = true;  // see engine_options
     int max_queued = 256;
     int prefill_min_chunk_tokens = 512;
     int prefill_max_chunk_tokens = 4096;

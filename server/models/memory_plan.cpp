@@ -6,6 +6,7 @@
 #include "engine/grammar/output_constraint.hpp"
 #include "engine/model/config/model_config.hpp"
 #include "engine/model/weights/weights.hpp"
+#include "engine/scheduler/policy/draft_plan.hpp"
 #include "server/models/client_memory.hpp"
 #include "storage/types/work_budget.hpp"
 
@@ -117,7 +118,10 @@ storage::result<memory_needs> needs_of(const std::string& path, const config& se
     const std::uint64_t vocabulary = count(model->vocabulary);
     needs.scratch =
         4 * (rows * hidden * 4 + std::min(rows, panel_rows) * (3 * widest + 8 * hidden) +
-             (count(settings.max_batch) + 1) * vocabulary);
+             count(engine::logit_rows_max(settings.max_batch, settings.speculation
+                                                                  ? engine::draft_rule::where_faster
+                                                                  : engine::draft_rule::never)) *
+                 vocabulary);
     needs.process = process_bytes + vocabulary * bytes_per_token_of_vocabulary;
     needs.connections =
         settings.max_connections * connection_bytes +

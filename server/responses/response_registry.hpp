@@ -109,10 +109,7 @@ class response_registry {
   public:
     explicit response_registry(std::size_t bytes_max = responses_bytes_max,
                                const background_limits& limits = {})
-        : stored(bytes_max),
-          conversations(bytes_max),
-          unstored(bytes_max),
-          background(limits) {}
+        : stored(bytes_max), conversations(bytes_max), unstored(bytes_max), background(limits) {}
 
     kept_responses stored;         // each has a record
     kept_responses conversations;  // likewise

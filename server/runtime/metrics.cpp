@@ -155,6 +155,11 @@ void write_scheduler(exposition& out, const engine::engine_probe& probe) {
     out.one("semantic_queue_wait_seconds", "gauge",
             "How long a request that came now would wait for its turn, by estimate.",
             load(probe.wait_estimate_ms) / 1000);
+    out.one("semantic_draft_tokens_total", "counter",
+            "Tokens of drafts that were run beside a known token.", load(probe.tokens_drafted));
+    out.one("semantic_draft_tokens_taken_total", "counter",
+            "Tokens of drafts that were what was drawn: each spared a pass.",
+            load(probe.drafts_taken));
     out.one("semantic_early_starts_total", "counter",
             "Prompts that were computed while their prefix was still being read from disk.",
             load(probe.early_starts));

@@ -47,7 +47,7 @@ TEST(run_registry, a_tenants_runs_keep_so_many_bytes_and_not_one_more) {
 TEST(run_registry, all_tenants_runs_keep_so_many_bytes_and_not_one_more) {
     const run_registry::kept_run one = named("run_1");
     const std::size_t bytes =
-        run_own_bytes + copies_of_scenario * one.what.source.size() + one.request.size();
+        run_own_bytes + copies_of_scenario * one.scenario.source.size() + one.request.size();
     run_registry runs({.tenant_bytes = 2 * bytes, .all_bytes = 2 * bytes});
     run_registry::kept_run more = one;
     more.request += ' ';

@@ -14,7 +14,7 @@ namespace semantic::engine {
 struct sequence_step {
     std::span<const storage::token_id> tokens;  // at absolute positions cache->token_count() ...
     storage::kv_sequence* cache =
-        nullptr;                     // Requires: reserved for the new tokens; advanced by forward()
+        nullptr;  // Requires: reserved for the new tokens; advanced by forward(), drafts apart
     std::span<const int> logits_at;  // indices into `tokens`, ascending
     float* logits = nullptr;         // [logits_at.size(), vocabulary], written
     /// Blocks until a layer of the KV layout, of what the cache began with, is there. Returns:
@@ -26,6 +26,10 @@ struct sequence_step {
     /// The same of all up to the last of `tokens`: written by forward(), layer by layer. Needed
     /// where state_bytes() is not 0; apart from `state`, so that this is whole when a step fails.
     std::byte* next_state = nullptr;
+    /// So many of `tokens`, the last ones, are a guess: their K and V are written, and the cache is
+    /// not advanced over them. Whoever finds them right advances it; others are written over.
+    /// Requires: fewer than `tokens` has, and than a group of the wide tail; no recurrent layers.
+    int drafts = 0;
 };
 
 /// Thrown by forward() when a layer's wait was in vain. No sequence was changed.

@@ -4,6 +4,8 @@
 #include <thread>
 #include <utility>
 
+#include "engine/scheduler/policy/draft_plan.hpp"
+
 namespace semantic::engine {
 
 namespace {
@@ -54,8 +56,9 @@ batch::batch(transformer& model, const tokenizer& words, storage::block_pool& po
       heads_(store, sequences_, waiting_, starter_, delivery_),
       admitter_(pool, store, options_.chunks, options_.max_batch, waiting_, sequences_,
                 open_choices_, starter_, heads_),
-      rows_(pool, store, options_.chunks),
-      model_(model, options_.max_batch + 1, options_.vocabulary, probe) {}
+      rows_(pool, store, options_.chunks, options_.drafts),
+      model_(model, logit_rows_max(options_.max_batch, options_.drafts), options_.vocabulary,
+             probe) {}
 
 void batch::add(job_ptr work) {
     if (auto refused = refusal(*work, options_)) {
@@ -141,9 +144,9 @@ void batch::tell_waiting() {
 std::optional<step_run> batch::composition_of(std::span<const step_row> rows) const {
     if (!probe_.feed->is_watched()) return std::nullopt;
     step_run composed;
-    for (const auto& [run, tokens] : rows)
-        composed.shares.push_back(
-            {run->work().id, run->work().prompt->agent, tokens, run->view().decoding});
+    for (const step_row& row : rows)
+        composed.shares.push_back({row.run->work().id, row.run->work().prompt->agent, row.tokens,
+                                   row.run->view().decoding});
     return composed;
 }
 
@@ -208,6 +211,7 @@ void batch::run_model(std::span<const step_row> rows) {
         return starter_.wait_for_layer(layer);
     };
     take_tokens(model_.run(rows, waiting_for_forms(), sequences_.early() ? &arriving : nullptr));
+    end_drafts(rows);
     for (const step_row& row : rows)
         fail_alone(*row.run, [&] {
             delivery_.publish_full_blocks(*row.run);
@@ -226,7 +230,31 @@ std::vector<sampled_row> batch::waiting_for_forms() const {
 
 void batch::take_tokens(std::span<const sampled_row> drawn) {
     for (const sampled_row& row : drawn)
-        fail_alone(*row.run, [&] { delivery_.take_token(*row.run, row.logits); });
+        fail_alone(*row.run, [&] {
+            delivery_.take_token(*row.run, row.logits);
+            take_drafts(row);
+        });
+}
+
+// As long as what is drawn is what the draft says, the logits behind it are those of the answer.
+void batch::take_drafts(const sampled_row& row) {
+    const auto vocabulary = static_cast<std::size_t>(options_.vocabulary);
+    for (auto rest = row.draft_logits; !rest.empty(); rest = rest.subspan(vocabulary)) {
+        if (sequences_.has_ended(*row.run) || !row.run->take_drafted()) return;
+        const std::span<const float> logits = rest.first(vocabulary);
+        if (!model_.draw_after_draft(*row.run, logits)) return;
+        delivery_.take_token(*row.run, logits);
+    }
+}
+
+void batch::end_drafts(std::span<const step_row> rows) {
+    for (const step_row& row : rows) {
+        const drafting::outcome came = row.run->end_draft();
+        probe_.tokens_drafted.fetch_add(static_cast<std::uint64_t>(came.run),
+                                        std::memory_order_relaxed);
+        probe_.drafts_taken.fetch_add(static_cast<std::uint64_t>(came.taken),
+                                      std::memory_order_relaxed);
+    }
 }
 
 // One request's fault is not another's.

@@ -17,6 +17,7 @@
 #include "engine/scheduler/batch/sequence_set.hpp"
 #include "engine/scheduler/batch/starter.hpp"
 #include "engine/scheduler/batch/step_rows.hpp"
+#include "engine/scheduler/policy/draft_plan.hpp"
 #include "engine/scheduler/queue/wait_queue.hpp"
 #include "engine/types/probe.hpp"
 
@@ -26,6 +27,7 @@ struct batch_options {
     chunk_policy chunks;
     int max_batch = 16;
     int vocabulary = 0;
+    draft_rule drafts = draft_rule::never;  // which of what may come next a step runs too
     answer_rules answers;
     int early_save_tokens =
         256;  // a prompt with so many new tokens is saved while its answer is generated
@@ -61,6 +63,8 @@ class batch {
     void run_model(std::span<const step_row> rows);
     std::vector<sampled_row> waiting_for_forms() const;
     void take_tokens(std::span<const sampled_row> drawn);
+    void take_drafts(const sampled_row& row);
+    void end_drafts(std::span<const step_row> rows);
     template <class Action>
     void fail_alone(sequence& run, Action action);
     bool relieve(bool others_were_busy);

@@ -24,21 +24,25 @@ std::vector<sampled_row> model_pass::run(std::span<const step_row> rows,
                                          std::span<const sampled_row> waiting,
                                          const std::function<bool(int)>* arriving) {
     std::vector<sequence_step> steps;
-    std::vector<int> last(rows.size());
+    std::vector<std::vector<int>> wanted(rows.size());  // whose logits are
     std::vector<sampled_row> sampled;
     step_sample pass;
+    float* logits = logits_.data();
     for (std::size_t i = 0; i < rows.size(); ++i) {
-        auto [run, count] = rows[i];
-        last[i] = count - 1;
-        bool sample_it = run->reaches_end(count);
-        float* logits = logits_.data() + sampled.size() * vocabulary_;
-        steps.push_back({run->next_tokens(count), &run->cache(),
-                         sample_it ? std::span<const int>(&last[i], 1) : std::span<const int>(),
-                         sample_it ? logits : nullptr, arriving, run->states().current(),
-                         run->states().next()});
-        if (sample_it) sampled.push_back({run, {logits, vocabulary_}});
+        auto [run, count, drafts] = rows[i];
+        if (run->reaches_end(count))
+            for (int k = 0; k <= drafts; ++k) wanted[i].push_back(count - 1 + k);
+        steps.push_back({run->next_tokens(count + drafts), &run->cache(), wanted[i],
+                         wanted[i].empty() ? nullptr : logits, arriving, run->states().current(),
+                         run->states().next(), drafts});
+        if (!wanted[i].empty()) {
+            sampled.push_back({run,
+                               {logits, vocabulary_},
+                               {logits + vocabulary_, vocabulary_ * (wanted[i].size() - 1)}});
+            logits += vocabulary_ * wanted[i].size();
+        }
         if (run->prompt_done()) {
-            ++pass.decoding;
+            pass.decoding += 1 + drafts;
             continue;
         }
         pass.chunk_position = run->view().position;
@@ -47,6 +51,7 @@ std::vector<sampled_row> model_pass::run(std::span<const step_row> rows,
     auto begin = clock::now();
     model_.forward(steps);
     pass.seconds = std::chrono::duration<double>(clock::now() - begin).count();
+    pass_seconds_ = pass.seconds;
     for (const step_row& row : rows) row.run->step_has_run();
     measure(pass, arriving != nullptr);
     sampled.insert(sampled.end(), waiting.begin(), waiting.end());
@@ -57,6 +62,12 @@ std::vector<sampled_row> model_pass::run(std::span<const step_row> rows,
 
 std::vector<sampled_row> model_pass::run_forms(std::span<const sampled_row> waiting) {
     return draw({waiting.begin(), waiting.end()}, {.is_alone = true});
+}
+
+bool model_pass::draw_after_draft(sequence& run, std::span<const float> logits) const {
+    form_load load{.pass_seconds = pass_seconds_};
+    load.held = run.has_form() ? 1 : 0;
+    return run.draw_ahead(logits, form_share(load));
 }
 
 // What a pass waited for the disk is no cost of computing.

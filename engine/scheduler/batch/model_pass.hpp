@@ -19,11 +19,12 @@ namespace semantic::engine {
 struct sampled_row {
     sequence* run;
     std::span<const float> logits;  // [vocabulary]; valid until the next pass, or the sequence's
+    std::span<const float> draft_logits{};  // [drafts, vocabulary], of the draft's tokens; likewise
 };
 
 class model_pass {
   public:
-    /// `rows_max`: of one step.
+    /// `rows_max`: of one step, whose logits are wanted.
     model_pass(transformer& model, int rows_max, int vocabulary, engine_probe& probe);
 
     /// Runs the rows' tokens, and draws the next ones; those of `waiting` sequences too, whose
@@ -36,6 +37,9 @@ class model_pass {
                                  const std::function<bool(int)>* arriving);
     /// The same where nothing can run but forms.
     static std::vector<sampled_row> run_forms(std::span<const sampled_row> waiting);
+    /// Draws the token that follows a draft's, from its logits, beside nobody. Returns: whether it
+    /// is drawn; else the sequence waits for its form.
+    bool draw_after_draft(sequence& run, std::span<const float> logits) const;
     /// What passes have cost so far.
     const step_cost& cost() const { return cost_; }
 
@@ -47,6 +51,7 @@ class model_pass {
     const std::size_t vocabulary_;
     engine_probe& probe_;
     step_cost cost_;
+    double pass_seconds_ = 0;    // of the latest pass
     std::vector<float> logits_;  // [rows_max, vocabulary]
 };
 

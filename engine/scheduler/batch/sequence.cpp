@@ -82,7 +82,33 @@ sequence_view sequence::view() const {
     return seen;
 }
 
+draft_view sequence::look_for_draft() {
+    if (pool_.layout().has_states()) return {};
+    const auto most = static_cast<std::size_t>(tokens_most());
+    if (!drafting_) drafting_.emplace(most);
+    // What is behind the last token that the answer may have is run in vain, and a step may reach
+    // no further than into the next group of a wide tail.
+    int count = std::min(draft_tokens_most, static_cast<int>(most - tokens_.size()));
+    const int group = pool_.layout().recipe().wide_tail;
+    if (group > 0) count = std::min(count, group - 1);
+    return drafting_->look(tokens_, count);
+}
+
+void sequence::begin_draft(int count) { drafting_->begin(tokens_.back(), count); }
+
+bool sequence::take_drafted() {
+    if (!drafting_ || !drafting_->take(last_token_)) return false;
+    cache_.advance(cache_.token_count() + 1);
+    return true;
+}
+
+drafting::outcome sequence::end_draft() {
+    return drafting_ ? drafting_->end() : drafting::outcome();
+}
+
 std::span<const token_id> sequence::next_tokens(int count) const {
+    if (drafting_ && !drafting_->running().empty())
+        return drafting_->running().first(static_cast<std::size_t>(count));
     return std::span(tokens_).subspan(static_cast<std::size_t>(cache_.token_count()),
                                       static_cast<std::size_t>(count));
 }

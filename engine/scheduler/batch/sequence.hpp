@@ -16,6 +16,7 @@
 #include "engine/scheduler/policy/kept_places.hpp"
 #include "engine/scheduler/policy/plan.hpp"
 #include "engine/scheduler/queue/job.hpp"
+#include "engine/scheduler/speculation/drafting.hpp"
 #include "engine/scheduler/states/sequence_states.hpp"
 #include "engine/text/output/answer_format.hpp"
 #include "engine/text/output/stop_matcher.hpp"
@@ -61,7 +62,8 @@ class sequence {
     /// Gives up what makes reserve() copy, so that what fits when it is read whole fits when it
     /// goes on; computes that again. Returns: whether there was any.
     bool drop_shared_tail();
-    /// The next `count` tokens to run, at positions cache().token_count() ...
+    /// The next `count` tokens to run, at positions cache().token_count() ...; a draft that was
+    /// begun is of them.
     std::span<const token_id> next_tokens(int count) const;
     /// Whether running `count` more tokens reaches the last known one, so that its logits are to be
     /// sampled.
@@ -72,6 +74,17 @@ class sequence {
         int position = cache_.token_count();
         return position >= prompt_tokens_ && position + 1 >= static_cast<int>(tokens_.size());
     }
+
+    /// What may come after the latest token, by what came before. Nothing where K and V cannot be
+    /// given up again, as with recurrent states. Requires: prompt_done().
+    draft_view look_for_draft();
+    /// The next step runs the first `count` tokens of it too. Requires: reserved for them.
+    void begin_draft(int count);
+    /// Whether the token that accept() took last is the draft's next one: its K and V are there,
+    /// and the next logits of the step are those after it.
+    bool take_drafted();
+    /// The step is over. Returns: how much of a draft it ran, and was taken.
+    drafting::outcome end_draft();
 
     struct accepted {
         std::string text;                    // to show now
@@ -171,7 +184,8 @@ class sequence {
         std::exception_ptr failure;  // why there is none
     };
     open_draw open_draw_;
-    std::vector<float> kept_logits_;  // those that the open draw is made from; empty: a step's
+    std::optional<drafting> drafting_;  // once the sequence decodes
+    std::vector<float> kept_logits_;    // those that the open draw is made from; empty: a step's
 };
 
 }  // namespace semantic::engine

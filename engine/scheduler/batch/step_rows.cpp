@@ -18,6 +18,8 @@ std::vector<step_row> step_rows::choose(const sequence_set& sequences, const hea
     std::vector<step_row> rows;
     for (std::size_t index : plan.decode)
         if (reserve_frames(*runs[index], 1)) rows.push_back({runs[index], 1});
+    // A prompt's chunk takes what time a step has left.
+    if (drafts_ != draft_rule::never && !plan.prefill) add_drafts(rows, cost);
     if (plan.prefill) {
         sequence& run = *runs[plan.prefill->index];
         last_prefilled_ = run.work().id;
@@ -33,6 +35,20 @@ std::vector<step_row> step_rows::choose(const sequence_set& sequences, const hea
         if (ready) rows.push_back({&run, tokens});
     }
     return rows;
+}
+
+// A draft takes room that is free, and nobody's memory.
+void step_rows::add_drafts(std::vector<step_row>& decoding, const step_cost& cost) const {
+    std::vector<draft_view> views;
+    for (const step_row& row : decoding) views.push_back(row.run->look_for_draft());
+    const std::vector<int> counts = plan_drafts(views, cost, drafts_);
+    for (std::size_t i = 0; i < decoding.size(); ++i) {
+        sequence& run = *decoding[i].run;
+        const int total = run.cache().token_count() + 1 + counts[i];
+        if (counts[i] == 0 || !run.reserve(total)) continue;
+        run.begin_draft(counts[i]);
+        decoding[i].drafts = counts[i];
+    }
 }
 
 // Room for `tokens` more tokens of one sequence; evicts memory that no sequence runs on.

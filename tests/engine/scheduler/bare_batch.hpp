@@ -13,6 +13,7 @@
 
 #include "engine/model/compute_arena.hpp"
 #include "engine/scheduler/batch/batch.hpp"
+#include "engine/scheduler/policy/draft_plan.hpp"
 #include "tests/support/temp_dir.hpp"
 
 namespace semantic::engine::tests {
@@ -26,6 +27,7 @@ struct run_options {
     chunk_policy chunks;
     int pool_tokens = 32 * 1024;
     storage::kv_recipe recipe{4, 64};
+    draft_rule drafts = draft_rule::never;
     std::shared_ptr<storage::pool_budget> shared{};  // with other pools, in place of pool_tokens
 };
 
@@ -41,8 +43,8 @@ class bare_batch {
                                : std::make_shared<storage::pool_budget>(pool_bytes(options))),
           store_(open()) {
         arena_.run([&] {
-            transformer_limits limits{options.chunks.max_tokens + options.max_batch,
-                                      options.max_batch + 1};
+            const int logit_rows = logit_rows_max(options.max_batch, options.drafts);
+            transformer_limits limits{options.chunks.max_tokens + logit_rows, logit_rows};
             model_ = std::move(*transformer::load(model_folder, config_, pool_.layout(),
                                                   *find_kernels("auto"), limits,
                                                   weight_form::native, {}));
@@ -50,6 +52,7 @@ class bare_batch {
         batch_options made;
         made.chunks = options.chunks;
         made.max_batch = options.max_batch;
+        made.drafts = options.drafts;
         made.vocabulary = config_.vocabulary;
         made.answers = {config_.eos_tokens, config_.context_tokens_max, {}};
         batch_.emplace(

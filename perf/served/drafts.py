@@ -1,0 +1,146 @@
+#!/usr/bin/env python3
+"""What drafts of repeated text save, and that they change no answer.
+
+drafts.py MODEL [--tokens 256] [--rounds 2] [--server build/bin/semantic-server]
+
+Two servers, with --speculation on and off, answer the same prompts in turn, greedily: an edit of a
+file that is in the prompt, JSON to a schema, a turn of a tool loop that repeats what a tool gave,
+and prose; then 4, 8 and 16 answers of prose at once. Prints tokens a second of each, their ratio,
+how many of the drafts' tokens were taken, and whether the answers are the same to the letter.
+Nothing but 127.0.0.1 is asked.
+"""
+
+import argparse
+import concurrent.futures
+import json
+import statistics
+import time
+import urllib.request
+
+from own_server import Server
+
+FILE = '\n'.join(
+    f'''def read_{name}(path: str, strict: bool = True) -> dict:
+    """Reads the {name} of a project from a file."""
+    with open(path, encoding="utf-8") as file:
+        content = json.load(file)
+    if strict and "{name}" not in content:
+        raise ValueError(f"{{path}}: there is no {name}")
+    return content.get("{name}", {{}})
+''' for name in ('settings', 'sources', 'targets', 'options'))
+
+SCHEMA = {'type': 'object', 'properties': {'people': {'type': 'array', 'minItems': 8, 'items': {
+    'type': 'object', 'additionalProperties': False,
+    'required': ['first_name', 'family_name', 'age_in_years', 'is_employed'],
+    'properties': {'first_name': {'type': 'string'}, 'family_name': {'type': 'string'},
+                   'age_in_years': {'type': 'integer'}, 'is_employed': {'type': 'boolean'}}}}},
+    'required': ['people'], 'additionalProperties': False}
+
+
+def user(text):
+    return {'role': 'user', 'content': text}
+
+
+def tool_loop():
+    found = json.dumps([{'path': f'src/module_{i}/handlers/read_request.py', 'line': 10 + i * 7,
+                         'text': 'raise ValueError("the request has no body")'} for i in range(8)])
+    call = {'id': 'call_1', 'type': 'function', 'function': {
+        'name': 'search', 'arguments': '{"pattern": "raise ValueError"}'}}
+    return {'messages': [user('List every place that raises a ValueError, with path, line and '
+                              'text.'),
+                         {'role': 'assistant', 'content': None, 'tool_calls': [call]},
+                         {'role': 'tool', 'tool_call_id': 'call_1', 'content': found}]}
+
+
+CASES = {
+    'edit of a file': {'messages': [user(
+        'Rename the parameter strict to is_strict everywhere in this file and print the whole file '
+        f'again, nothing else.\n\n```python\n{FILE}```')]},
+    'JSON to a schema': {'messages': [user('Make up eight people.')], 'response_format': {
+        'type': 'json_schema', 'json_schema': {'name': 'people', 'strict': True,
+                                               'schema': SCHEMA}}},
+    'tool loop': tool_loop(),
+    'prose': {'messages': [user('Tell a long story about a harbour, its boats and the people who '
+                                'sail them.')]},
+}
+
+
+def ask(server, body, tokens, agent):
+    """Returns: the answer's text, its tokens, and the seconds of decoding."""
+    whole = {**body, 'model': 'any', 'temperature': 0, 'max_tokens': tokens, 'stream': True,
+             'stream_options': {'include_usage': True}}
+    request = urllib.request.Request(server.url + '/v1/chat/completions',
+                                     json.dumps(whole).encode(),
+                                     {'content-type': 'application/json', 'x-session-id': agent})
+    text, first, last, made = '', None, None, 0
+    with urllib.request.urlopen(request, timeout=3600) as reply:
+        for line in reply:
+            if not line.startswith(b'data: {'):
+                continue
+            event = json.loads(line[6:])
+            if event.get('usage'):
+                made = event['usage']['completion_tokens']
+            for choice in event.get('choices', []):
+                piece = choice['delta'].get('content') or ''
+                calls = choice['delta'].get('tool_calls')
+                if piece or calls:
+                    last = time.monotonic()
+                    first = first or last
+                text += piece + (json.dumps(calls) if calls else '')
+    return text, made, (last or 0) - (first or 0)
+
+
+def drafted(server):
+    with urllib.request.urlopen(server.url + '/metrics', timeout=60) as reply:
+        found = dict(line.split()[:2] for line in reply.read().decode().splitlines()
+                     if line and not line.startswith('#'))
+    return (float(found['semantic_draft_tokens_total']),
+            float(found['semantic_draft_tokens_taken_total']))
+
+
+def measure(servers, name, body, options, together=1):
+    """Prints one row."""
+    rates, texts = {}, {}
+    before = drafted(servers['on'])
+    for number in range(options.rounds):
+        for way, server in servers.items():
+            begin = time.monotonic()
+            with concurrent.futures.ThreadPoolExecutor(together) as pool:
+                agents = [f'drafts-{together}-{len(name)}-{number}-{i}' for i in range(together)]
+                answers = list(pool.map(lambda agent: ask(server, body, options.tokens, agent),
+                                        agents))
+            seconds = answers[0][2] if together == 1 else time.monotonic() - begin
+            made = sum(answer[1] for answer in answers)
+            rates.setdefault(way, []).append((made - 1) / max(seconds, 1e-9))
+            texts.setdefault(way, []).append([answer[0] for answer in answers])
+    run, taken = (now - then for now, then in zip(drafted(servers['on']), before))
+    on, off = (statistics.median(rates[way]) for way in ('on', 'off'))
+    same = 'same' if texts['on'] == texts['off'] else 'NOT THE SAME'
+    print(f'| {name} | {off:.1f} | {on:.1f} | {on / off:.2f} | '
+          f'{taken:.0f} of {run:.0f} | {same} |', flush=True)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__,
+                                     formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument('model')
+    parser.add_argument('--tokens', type=int, default=256)
+    parser.add_argument('--rounds', type=int, default=2)
+    parser.add_argument('--server', default='build/bin/semantic-server')
+    options = parser.parse_args()
+    servers = {way: Server(options.server, options.model, ['--speculation', way])
+               for way in ('off', 'on')}
+    try:
+        print('| what | tokens/s off | on | ratio | drafted tokens taken | answers |')
+        print('|---|---|---|---|---|---|')
+        for name, body in CASES.items():
+            measure(servers, name, body, options)
+        for together in (4, 8, 16):
+            measure(servers, f'prose, {together} at once', CASES['prose'], options, together)
+    finally:
+        for server in servers.values():
+            server.stop()
+
+
+if __name__ == '__main__':
+    main()

@@ -1,0 +1,181 @@
+// Drafts change when tokens come, and never which: the same answers, ends and memories as without.
+
+#include <array>
+#include <cstdlib>
+#include <random>
+#include <string>
+
+#include "tests/engine/scheduler/bare_batch.hpp"
+
+namespace semantic::engine {
+namespace {
+
+using tests::bare_batch;
+using tests::endless;
+using tests::notes;
+using tests::run_options;
+using tests::turn;
+
+const storage::kv_recipe wide = storage::kv_recipe({8, true}, {8, true}).with_wide_tail(16);
+
+/// A list that goes on as it began: what comes next came before.
+std::string repetition(int lines, int variant) {
+    std::string text;
+    for (int i = 0; i < lines; ++i)
+        text += "- item " + std::to_string(variant) + ": the cat sat on the mat and slept.\n";
+    return turn(text) + "- item " + std::to_string(variant) + ": the cat";
+}
+
+run_options with_drafts(bool are_run, const storage::kv_recipe& recipe = {4, 64}) {
+    run_options options;
+    options.drafts = are_run ? draft_rule::always : draft_rule::never;
+    options.recipe = recipe;
+    return options;
+}
+
+/// One of many requests: all that may end an answer, and all that a draw depends on.
+generation_request drawn_request(std::mt19937_64& random) {
+    constexpr std::array<float, 4> temperatures{0.0F, 0.0F, 0.3F, 1.0F};
+    generation_request request = endless(1 + static_cast<int>(random() % 60), random(),
+                                         temperatures[random() % temperatures.size()]);
+    if (random() % 3 == 0) request.stop_sequences = {"mat and"};
+    if (random() % 3 == 0) request.stop_sequences.push_back("t");
+    if (random() % 4 == 0)
+        request.ending.stop_tokens = {static_cast<token_id>(300 + random() % 99)};
+    if (random() % 4 == 0) request.ending.min_tokens = 10;
+    if (random() % 4 == 0) request.top_scores = 2;
+    if (random() % 5 == 0) request.choices = 2;
+    if (random() % 4 == 0) request.sampling.frequency_penalty = 0.5F;
+    if (random() % 4 == 0) request.sampling.biases.clear();
+    return request;
+}
+
+struct compared {
+    bare_batch& plain;
+    bare_batch& drafting;
+    std::size_t answers = 0;
+
+    void expect_same(request_id id) {
+        ++answers;
+        EXPECT_EQ(plain.tokens[id], drafting.tokens[id]) << "answer " << id;
+        EXPECT_EQ(plain.failures.contains(id), drafting.failures.contains(id));
+        ASSERT_EQ(plain.finishes.contains(id), drafting.finishes.contains(id));
+        if (!plain.finishes.contains(id)) return;
+        EXPECT_EQ(plain.finishes[id].why, drafting.finishes[id].why);
+        EXPECT_EQ(plain.finishes[id].stop_sequence, drafting.finishes[id].stop_sequence);
+        EXPECT_EQ(plain.finishes[id].output_tokens, drafting.finishes[id].output_tokens);
+        const auto one = plain.memory_of(id), other = drafting.memory_of(id);
+        ASSERT_EQ(one == nullptr, other == nullptr);
+        if (one == nullptr) return;
+        EXPECT_EQ(one->tokens, other->tokens) << "memory " << id;
+        EXPECT_EQ(one->text, other->text);
+    }
+};
+
+// The second answer reads the keys and values that the first one has left.
+void expect_same_answers(const storage::kv_recipe& recipe, int rounds, std::uint64_t seed) {
+    bare_batch plain(with_drafts(false, recipe)), drafting(with_drafts(true, recipe));
+    compared both{plain, drafting};
+    std::mt19937_64 random(seed);
+    request_id id = 0;
+    for (int round = 0; round < rounds; ++round) {
+        const std::size_t together = 1 + random() % 3;
+        std::vector<request_id> asked;
+        for (std::size_t i = 0; i < together; ++i) {
+            const auto request = drawn_request(random);
+            const std::string prompt =
+                repetition(2 + static_cast<int>(random() % 12), static_cast<int>(random() % 50));
+            asked.push_back(++id);
+            plain.add(id, prompt, request);
+            drafting.add(id, prompt, request);
+        }
+        plain.run_all();
+        drafting.run_all();
+        for (const request_id each : asked) {
+            both.expect_same(each);
+            if (plain.memory_of(each) == nullptr) continue;
+            const auto request = endless(12, random());
+            ++id;
+            plain.go_on_from(each, id, request);
+            drafting.go_on_from(each, id, request);
+            plain.run_all();
+            drafting.run_all();
+            both.expect_same(id);
+        }
+    }
+    EXPECT_GT(drafting.probe_.drafts_taken, both.answers) << "hardly anything was drafted";
+    EXPECT_LT(drafting.probe_.steps, plain.probe_.steps);
+    EXPECT_EQ(plain.probe_.tokens_drafted, 0u);
+    EXPECT_EQ(plain.frames_held(), 0u);
+    EXPECT_EQ(drafting.frames_held(), 0u);
+}
+
+// SEMANTIC_DRAFT_ROUNDS makes it as long as one likes.
+int rounds_of(int few) {
+    const char* asked = std::getenv("SEMANTIC_DRAFT_ROUNDS");
+    return asked == nullptr ? few : std::atoi(asked);
+}
+
+TEST(drafts, change_no_answer_and_no_memory) { expect_same_answers({4, 64}, rounds_of(12), 1); }
+
+TEST(drafts, change_no_answer_at_16_bits) { expect_same_answers({16, 64}, rounds_of(6), 2); }
+
+TEST(drafts, change_no_answer_across_the_groups_of_a_wide_tail) {
+    expect_same_answers(wide, rounds_of(12), 3);
+}
+
+TEST(drafts, spare_passes_where_an_answer_repeats) {
+    bare_batch plain(with_drafts(false)), drafting(with_drafts(true));
+    for (bare_batch* each : {&plain, &drafting}) {
+        each->add(1, repetition(20, 7), endless(200, 1, 0.0F));
+        each->run_all();
+    }
+    EXPECT_EQ(plain.tokens[1], drafting.tokens[1]);
+    EXPECT_LT(drafting.probe_.steps, plain.probe_.steps / 2);
+}
+
+// What a pass costs is measured while others run: how much is drafted is the machine's affair.
+TEST(drafts, are_run_as_far_as_that_is_faster_and_change_nothing) {
+    run_options options = with_drafts(true);
+    options.drafts = draft_rule::where_faster;
+    bare_batch plain(with_drafts(false)), drafting(options);
+    for (bare_batch* each : {&plain, &drafting}) {
+        for (request_id id = 1; id <= 3; ++id)
+            each->add(id, repetition(10, static_cast<int>(id)), endless(60, id, 0.0F));
+        each->run_all();
+    }
+    EXPECT_EQ(plain.tokens, drafting.tokens);
+}
+
+TEST(drafts, a_request_that_is_cancelled_while_one_is_run_ends_with_what_it_has) {
+    bare_batch drafting(with_drafts(true));
+    const job_ptr work = drafting.add(1, repetition(20, 7), endless(500, 1, 0.0F));
+    while (drafting.probe_.drafts_taken < 20) ASSERT_TRUE(drafting.step());
+    work->cancelled = true;
+    drafting.run_all();
+    const std::size_t said = drafting.tokens[1][0].size();
+    ASSERT_TRUE(drafting.finishes.contains(1));
+    EXPECT_EQ(drafting.finishes[1].why, stop_reason::cancelled);
+    const auto memory = drafting.memory_of(1);
+    ASSERT_NE(memory, nullptr);
+    EXPECT_EQ(memory->tokens.size() + 1, work->prompt->tokens.size() + said);
+}
+
+TEST(drafts, take_no_room_that_others_memory_has) {
+    run_options options = with_drafts(true);
+    options.pool_tokens = 2 * 256;
+    bare_batch drafting(options);
+    drafting.add(1, repetition(3, 1), endless(4, 1));
+    drafting.run_all();
+    ASSERT_NE(drafting.memory_of(1), nullptr);
+    const std::string prompt = repetition(7, 7);
+    const int room = 256 - drafting.prompt_tokens(prompt);
+    ASSERT_GT(room, 20);
+    drafting.add(2, prompt, endless(room - 1, 1, 0.0F));
+    drafting.run_all();
+    EXPECT_GT(drafting.probe_.drafts_taken, 0u);
+    EXPECT_NE(drafting.memory_of(1), nullptr) << "was evicted for a draft";
+}
+
+}  // namespace
+}  // namespace semantic::engine
