@@ -55,7 +55,7 @@ storage::result<std::unique_ptr<engine_sharing>> engine_sharing::open(
 /// What a request for the agent would find out of the object store, before there is one. On a
 /// thread of the news.
 void engine_sharing::hear(const storage::agent_news& news) {
-    if (news.what == storage::agent_news::kind::saved) return agents_->heard_saved(news.agent);
+    if (news.action == storage::agent_news::kind::saved) return agents_->heard_saved(news.agent);
     agents_->heard_erased(news.agent);
 }
 

@@ -30,7 +30,7 @@ class least_bytes_finder {
         : grammar_(rules), least_(rules.rules.size(), never), first_(rules.rules.size() + 1, 0) {
         for_each_alternative([&](std::size_t, const grammar::sequence& symbols) {
             for (const grammar::symbol& s : symbols)
-                if (s.what == grammar::kind::rule) ++first_[s.index + 1];
+                if (s.type == grammar::kind::rule) ++first_[s.index + 1];
         });
         for (std::size_t rule = 0; rule < rules.rules.size(); ++rule)
             first_[rule + 1] += first_[rule];
@@ -38,7 +38,7 @@ class least_bytes_finder {
         std::vector<std::uint32_t> filled(first_.begin(), first_.end() - 1);
         for_each_alternative([&](std::size_t rule, const grammar::sequence& symbols) {
             for (const grammar::symbol& s : symbols)
-                if (s.what == grammar::kind::rule)
+                if (s.type == grammar::kind::rule)
                     waiting_[filled[s.index]++] = static_cast<std::uint32_t>(all_.size());
             add(rule, symbols);
         });
@@ -70,7 +70,7 @@ class least_bytes_finder {
         for (std::size_t rule = 0; rule < grammar_.rules.size(); ++rule)
             for (const grammar::sequence& symbols : grammar_.rules[rule])
                 if (std::ranges::none_of(symbols, [&](const grammar::symbol& s) {
-                        return s.what == grammar::kind::bytes && grammar_.byte_sets[s.index].none();
+                        return s.type == grammar::kind::bytes && grammar_.byte_sets[s.index].none();
                     }))
                     visit(rule, symbols);
     }
@@ -78,7 +78,7 @@ class least_bytes_finder {
     void add(std::size_t rule, const grammar::sequence& symbols) {
         alternative one{static_cast<std::uint32_t>(rule)};
         for (const grammar::symbol& s : symbols) {
-            const bool is_rule = s.what == grammar::kind::rule;
+            const bool is_rule = s.type == grammar::kind::rule;
             one.parts_left += is_rule ? 1 : 0;
             one.bytes = std::min(grammar::bytes_far, one.bytes + (is_rule ? 0 : 1));
         }
@@ -210,9 +210,9 @@ grammar grammar_builder::build(symbol root) && {
     made_.bytes_least = least_bytes_finder(made_).find();
     auto hopeless = [&](const sequence& alternative) {
         return std::any_of(alternative.begin(), alternative.end(), [&](const symbol& s) {
-            return (s.what == grammar::kind::rule &&
+            return (s.type == grammar::kind::rule &&
                     made_.bytes_least[s.index] == least_bytes_finder::never) ||
-                   (s.what == grammar::kind::bytes && made_.byte_sets[s.index].none());
+                   (s.type == grammar::kind::bytes && made_.byte_sets[s.index].none());
         });
     };
     for (auto& alternatives : made_.rules) std::erase_if(alternatives, hopeless);

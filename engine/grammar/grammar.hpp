@@ -22,7 +22,7 @@ using byte_set = std::bitset<256>;
 struct grammar {
     enum class kind : std::uint8_t { bytes, token, rule };
     struct symbol {
-        kind what = kind::bytes;
+        kind type = kind::bytes;
         std::uint32_t index = 0;  // into byte_sets, a token id, or into rules
         bool operator==(const symbol&) const = default;
     };

@@ -137,7 +137,7 @@ void grammar_matcher::close_one(std::uint32_t position, stack below) {
         below = nodes_[below].below;
     }
     const grammar::symbol& waits_for = program_->symbols[position];
-    if (waits_for.what != grammar::kind::rule) {
+    if (waits_for.type != grammar::kind::rule) {
         made_.stacks.push_back(push(position, below));
         return;
     }
@@ -197,7 +197,7 @@ grammar_matcher::state grammar_matcher::step(state from, unsigned char byte) {
     }
     if (state known = states_[from].next[group]; known != unknown) return known;
     state to = move(from, group, [&](const grammar::symbol& s) {
-        return s.what == grammar::kind::bytes && program_->rules->byte_sets[s.index].test(byte);
+        return s.type == grammar::kind::bytes && program_->rules->byte_sets[s.index].test(byte);
     });
     states_[from].next[group] = to;
     return to;
@@ -206,7 +206,7 @@ grammar_matcher::state grammar_matcher::step(state from, unsigned char byte) {
 grammar_matcher::state grammar_matcher::step_token(state from, token_id token) {
     const std::uint64_t taken = a_token | static_cast<std::uint32_t>(token);
     return move(from, taken, [&](const grammar::symbol& s) {
-        return s.what == grammar::kind::token && s.index == static_cast<std::uint32_t>(token);
+        return s.type == grammar::kind::token && s.index == static_cast<std::uint32_t>(token);
     });
 }
 
@@ -259,7 +259,7 @@ std::vector<token_id> grammar_matcher::tokens_at(state at) {
     std::vector<token_id> out;
     for (stack top : states_[at].stacks) {
         const grammar::symbol& s = program_->symbols[nodes_[top].position];
-        if (s.what == grammar::kind::token) out.push_back(static_cast<token_id>(s.index));
+        if (s.type == grammar::kind::token) out.push_back(static_cast<token_id>(s.index));
     }
     return out;
 }

@@ -53,7 +53,7 @@ void grammar_program::add_labels(std::size_t rule, const grammar::sequence& alte
     int to_the_end = 0;
     for (std::size_t i = alternative.size(); i-- > 0;) {
         const grammar::symbol& s = alternative[i];
-        const int bytes = s.what == grammar::kind::rule ? rules->bytes_least[s.index] : 1;
+        const int bytes = s.type == grammar::kind::rule ? rules->bytes_least[s.index] : 1;
         to_the_end = std::min(grammar::bytes_far, to_the_end + bytes);
         bytes_least[begin + i] = to_the_end;
     }

@@ -154,7 +154,7 @@ class reader {
     }
 
     int built(const pattern_node& node, int from) {
-        switch (node.what) {
+        switch (node.type) {
             case kind::set: {
                 if (negated_ && node.set.is_part)
                     throw unsupported_schema("'(?!' with a class beyond ASCII is not supported");

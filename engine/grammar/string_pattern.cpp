@@ -62,7 +62,7 @@ class pattern_parser {
     }
 
     pattern_node alternation() {
-        pattern_node out{.what = kind::choice};
+        pattern_node out{.type = kind::choice};
         do out.parts.push_back(concatenation());
         while (take("|"));
         return out;
@@ -73,7 +73,7 @@ class pattern_parser {
     }
 
     pattern_node concatenation() {
-        pattern_node out{.what = kind::sequence};
+        pattern_node out{.type = kind::sequence};
         while (more() && peek() != '|' && peek() != ')') {
             // An end mark in front of the end of an alternative belongs to whole().
             if (peek() == '$' && depth_ == 0 &&
@@ -99,7 +99,7 @@ class pattern_parser {
         }
         take("?");  // lazy or not, the same strings match
         if (peek() == '*' || peek() == '+') refuse("a repetition of a repetition");
-        pattern_node out{.what = kind::repeat, .least = least, .most = most};
+        pattern_node out{.type = kind::repeat, .least = least, .most = most};
         out.parts.push_back(std::move(unit));  // a list in braces would copy it
         return out;
     }
@@ -150,7 +150,7 @@ class pattern_parser {
         return one_of(single(pattern_[at_++]));
     }
 
-    static pattern_node one_of(const char_set& set) { return {.what = kind::set, .set = set}; }
+    static pattern_node one_of(const char_set& set) { return {.type = kind::set, .set = set}; }
 
     static char_set single(char c) {
         char_set set;
@@ -162,7 +162,7 @@ class pattern_parser {
     pattern_node beyond_ascii() {
         std::size_t begin = at_++;
         while (more() && (static_cast<unsigned char>(peek()) & 0xc0) == 0x80) ++at_;
-        return {.what = kind::text, .text = std::string(pattern_.substr(begin, at_ - begin))};
+        return {.type = kind::text, .text = std::string(pattern_.substr(begin, at_ - begin))};
     }
 
     // Readers disagree on whether 0x1c to 0x1f are blanks.
@@ -314,7 +314,7 @@ class pattern_writer {
     symbol anything() { return builder_.repeat({out_.character()}, 0, -1); }
 
     sequence written(const pattern_node& node) {
-        switch (node.what) {
+        switch (node.type) {
             case kind::set:
                 return {characters_.one_of(node.set)};
             case kind::text:

@@ -32,7 +32,7 @@ struct char_set_hash {
 
 struct pattern_node {
     enum class kind { set, text, sequence, choice, repeat };
-    kind what = kind::sequence;
+    kind type = kind::sequence;
     char_set set{};                     // set: one character of it
     std::string text{};                 // text: one character beyond ASCII, as UTF-8
     std::vector<pattern_node> parts{};  // of a sequence or choice; repeat: what is repeated

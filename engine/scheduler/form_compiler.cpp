@@ -169,7 +169,7 @@ void form_compiler::run() {
 
 form_outcome form_compiler::outcome_of(const generation_request& request) {
     try {
-        auto form = grammars_.of(request);
+        auto form = grammars_.compile(request);
         if (form) return std::move(*form);
         return failed{failure_kind::bad_request, form.error().what, {}, part_of(request.form)};
     } catch (const storage::work_limit_exceeded& error) {

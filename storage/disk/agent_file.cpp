@@ -111,7 +111,7 @@ result<void> visit_pieces(const tensor_plan& plan, int block_tokens, std::size_t
             const std::size_t rows = std::min(plan.room, all - begin);
             const std::size_t at = as_size(head) * plan.room * plan.row_bytes;
             const std::size_t block =
-                plan.in == tensor_plan::place::frame ? begin / plan.room : last;
+                plan.location == tensor_plan::place::frame ? begin / plan.room : last;
             if (auto ok = visit(block, at, rows * plan.row_bytes); !ok) return ok;
         }
     return {};

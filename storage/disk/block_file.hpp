@@ -65,7 +65,7 @@ class block_file_reader {
     block_file_reader(file_system& files, std::string path, const block_format& format,
                       std::size_t tokens)
         : files_(&files), path_(std::move(path)), format_(&format), tokens_(tokens) {}
-    failure at_path(const failure& what) const;
+    failure at_path(const failure& fault) const;
     void cut_into_pieces();
     result<void> read(readable_file& file, const piece& some) const;
 

@@ -37,12 +37,12 @@ void add_region(std::vector<tensor_plan>& plans, const std::string& name, int la
 void add_wide(std::vector<tensor_plan>& plans, const std::string& prefix, int layer,
               const kv_layout& layout) {
     using place = tensor_plan::place;
-    const kv_layer& of = layout.layer(layer);
-    const std::size_t room = as_size(layout.recipe().wide_tail), k = as_size(of.k_dim),
-                      v = as_size(of.v_dim);
-    plans.push_back(
-        {prefix + "_k_wide", dtype::f16, layer, of.kv_heads, 0, k * 2, k, room, place::wide_keys});
-    plans.push_back({prefix + "_v_wide", dtype::f16, layer, of.kv_heads, 0, v * 2, v, room,
+    const kv_layer& shape = layout.layer(layer);
+    const std::size_t room = as_size(layout.recipe().wide_tail), k = as_size(shape.k_dim),
+                      v = as_size(shape.v_dim);
+    plans.push_back({prefix + "_k_wide", dtype::f16, layer, shape.kv_heads, 0, k * 2, k, room,
+                     place::wide_keys});
+    plans.push_back({prefix + "_v_wide", dtype::f16, layer, shape.kv_heads, 0, v * 2, v, room,
                      place::wide_values});
 }
 
@@ -86,9 +86,9 @@ std::vector<std::int64_t> tensor_plan::shape(std::size_t tokens) const {
 }
 
 std::byte* tensor_plan::rows_in(const kv_block& block) const {
-    if (in == place::frame) return const_cast<kv_block&>(block).frame(layer) + at;
+    if (location == place::frame) return const_cast<kv_block&>(block).frame(layer) + at;
     const wide_rows wide = block.wide()->rows(layer);
-    return in == place::wide_keys ? wide.keys : wide.values;
+    return location == place::wide_keys ? wide.keys : wide.values;
 }
 
 std::vector<tensor_plan> plan_tensors(const kv_layout& layout, kv_part part, bool wide) {

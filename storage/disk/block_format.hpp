@@ -37,11 +37,11 @@ struct tensor_plan {
     std::size_t row_bytes = 0;    // of one token of one head
     std::size_t row_element = 0;  // elements of one row
     std::size_t room = 0;         // rows of a head: block_tokens, or the wide tail's
-    place in = place::frame;
+    place location = place::frame;
 
     /// How many of a block's `tokens` tokens have a row: the last ones in a wide tail.
     std::size_t rows(std::size_t tokens) const {
-        return in == place::frame ? tokens : tokens % room;
+        return location == place::frame ? tokens : tokens % room;
     }
     std::size_t bytes(std::size_t tokens) const {
         return static_cast<std::size_t>(heads) * rows(tokens) * row_bytes;

@@ -189,7 +189,7 @@ std::string url_origin(const std::string& text) {
 }
 
 void throw_exception_from_error(const http_failure& f, const boost::source_location&) {
-    throw std::runtime_error(f.what);
+    throw std::runtime_error(f.message);
 }
 
 struct http_client::handles {

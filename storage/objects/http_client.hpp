@@ -39,7 +39,7 @@ struct http_request {
 /// There was no whole response.
 struct http_failure {
     bool may_succeed_later;
-    std::string what;
+    std::string message;
 };
 
 [[noreturn]] void throw_exception_from_error(const http_failure& f,

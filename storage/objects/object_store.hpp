@@ -89,15 +89,15 @@ class object_store {
   public:
     virtual ~object_store() = default;
 
-    /// Replaces the contents of `into` by the whole object, whose checksum has been compared.
-    /// Errors: not_found, corrupt; then `into` holds nothing.
-    virtual object_result<object_info> get(const std::string& name, std::string& into) = 0;
+    /// Replaces `bytes` by the whole object, whose checksum has been compared.
+    /// Errors: not_found, corrupt; then `bytes` is empty.
+    virtual object_result<object_info> get(const std::string& name, std::string& bytes) = 0;
 
-    /// Fills `into` from `offset`. The bytes are as the store sent them: only get() compares the
-    /// checksum. Errors: not_found; corrupt when the header is; bad_value when `into` is empty or
+    /// Fills `target` from `offset`. The bytes are as the store sent them: only get() compares the
+    /// checksum. Errors: not_found; corrupt when the header is; bad_value when `target` is empty or
     /// the object ends before its end.
     virtual object_result<object_info> get_range(const std::string& name, std::uint64_t offset,
-                                                 std::span<std::byte> into) = 0;
+                                                 std::span<std::byte> target) = 0;
 
     /// Puts `bytes` in the place of the object at once, or makes it. When put() returns, they last,
     /// and every later get() from anywhere sees them. Of several that write at once on the same

@@ -181,7 +181,7 @@ s3_objects::outcome s3_objects::try_once(const s3_call& call, const response_che
     if (!response) {
         const http_failure& f = response.error();
         const auto code = f.may_succeed_later ? object_errc::unavailable : object_errc::io;
-        return s3_refusal{{code, what_of(call) + ": " + f.what}, f.may_succeed_later};
+        return s3_refusal{{code, what_of(call) + ": " + f.message}, f.may_succeed_later};
     }
     if (response->status < 200 || response->status > 299)
         return refusal_of(*response, what_of(call));

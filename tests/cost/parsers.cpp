@@ -77,7 +77,7 @@ generation_request held_to(output_form form) {
 /// What a request pays for its form.
 std::optional<held_form> form_of(const generation_request& request, call_format calls) {
     answer_grammars grammars(words(), answer_format{.calls = calls}, "own");
-    auto made = grammars.of(request);
+    auto made = grammars.compile(request);
     if (!made) return std::nullopt;
     return std::move(*made);
 }

@@ -110,7 +110,8 @@ TEST_F(news_on_redis, what_is_told_of_agents_reaches_the_others_and_not_who_tell
     std::vector<std::string> heard;
     const auto take = [&](const agent_news& news) {
         std::lock_guard lock(mutex);
-        heard.push_back((news.what == agent_news::kind::saved ? "saved " : "erased ") + news.agent);
+        heard.push_back((news.action == agent_news::kind::saved ? "saved " : "erased ") +
+                        news.agent);
     };
     const auto self = one->follow(take), other = two->follow(take);
     ASSERT_TRUE(hears(*one, 1) && hears(*two, 1));

@@ -153,7 +153,7 @@ std::shared_ptr<const vocabulary_trie> answer_grammars::vocabulary() {
     return vocabulary_;
 }
 
-storage::result<held_form> answer_grammars::of(const generation_request& request) {
+storage::result<held_form> answer_grammars::compile(const generation_request& request) {
     if (auto free = free_form(request)) return *std::move(free);
     if (request.chat.end != prompt_end::answer_begins)
         return storage::failure{storage::errc::bad_value,

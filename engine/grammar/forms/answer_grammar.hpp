@@ -54,7 +54,7 @@ class answer_grammars {
     /// there, or a model that writes no tool calls that an answer can be held to; a form that is
     /// given up before anything is written, or takes more work or memory than one request may.
     /// Throws work_limit_exceeded where the deadline has passed or the budget was cancelled.
-    storage::result<held_form> of(const generation_request& request);
+    storage::result<held_form> compile(const generation_request& request);
 
   private:
     /// The form of an answer that nothing holds; nothing where there is something to hold it to.

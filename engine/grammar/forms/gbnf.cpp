@@ -320,7 +320,7 @@ std::vector<std::vector<left_way>> left_ways(const grammar& rules) {
     for (std::size_t rule = 0; rule < rules.rules.size(); ++rule)
         for (const sequence& alternative : rules.rules[rule])
             for (std::size_t i = 0; i < alternative.size(); ++i) {
-                if (alternative[i].what != grammar::kind::rule) break;
+                if (alternative[i].type != grammar::kind::rule) break;
                 const std::uint32_t to = alternative[i].index;
                 ways[rule].push_back({to, i + 1 < alternative.size()});
                 if (rules.bytes_least[to] > 0) break;

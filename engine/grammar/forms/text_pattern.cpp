@@ -21,7 +21,7 @@ symbol one_of(grammar_builder& out, const char_set& set) {
 }
 
 sequence written(grammar_builder& out, const pattern_node& node) {
-    switch (node.what) {
+    switch (node.type) {
         case pattern_node::kind::set:
             return {one_of(out, node.set)};
         case pattern_node::kind::text:

@@ -109,8 +109,8 @@ class fields {
     void refuse(std::string_view name, const json::value& value, std::string_view why) {
         complain(path_ + std::string(name) + " is " + shown(value) + ": " + std::string(why));
     }
-    void complain(std::string what) {
-        if (complaint_.empty()) complaint_ = std::move(what);
+    void complain(std::string message) {
+        if (complaint_.empty()) complaint_ = std::move(message);
     }
 
   private:

@@ -103,8 +103,8 @@ class gguf_fields {
 
     bool has(std::string_view key) const { return find(prefix_ + std::string(key)) != nullptr; }
     std::string name_of(std::string_view key) const { return prefix_ + std::string(key); }
-    void complain(std::string what) {
-        if (complaint_.empty()) complaint_ = std::move(what);
+    void complain(std::string message) {
+        if (complaint_.empty()) complaint_ = std::move(message);
     }
 
   private:

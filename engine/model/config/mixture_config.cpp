@@ -9,64 +9,66 @@ namespace semantic::engine {
 namespace {
 
 /// Experts chosen by the softmax over all, beside an MLP that every token takes.
-void read_routed_mixture(fields& in, const family_defaults& family, model_config& out) {
+void read_routed_mixture(fields& section, const family_defaults& family, model_config& out) {
     mixture_config& mixture = out.mixture;
     mixture.fused = false;
     mixture.softmax_over_all = true;
-    mixture.experts = in.integer("n_routed_experts", family.experts, 1, 4096);
-    if (!in.has("num_experts_per_tok")) in.complain("num_experts_per_tok is missing");
-    mixture.per_token = in.integer("num_experts_per_tok", 1, 1, mixture.experts);
-    mixture.intermediate = in.integer("moe_intermediate_size", 1407, 1, dimension_max);
-    const bool none = in.raw().contains("n_shared_experts") && !in.has("n_shared_experts");
+    mixture.experts = section.integer("n_routed_experts", family.experts, 1, 4096);
+    if (!section.has("num_experts_per_tok")) section.complain("num_experts_per_tok is missing");
+    mixture.per_token = section.integer("num_experts_per_tok", 1, 1, mixture.experts);
+    mixture.intermediate = section.integer("moe_intermediate_size", 1407, 1, dimension_max);
+    const bool none =
+        section.raw().contains("n_shared_experts") && !section.has("n_shared_experts");
     mixture.shared_intermediate =
-        mixture.intermediate * (none ? 0 : in.integer("n_shared_experts", 2, 0, 1024));
-    mixture.scale = static_cast<float>(in.real("routed_scaling_factor", 1.0, 0.0, 1e6));
-    if (const std::string by = in.string("scoring_func", "softmax"); by != "softmax")
-        in.refuse("scoring_func", json::value(by), "supported is softmax");
+        mixture.intermediate * (none ? 0 : section.integer("n_shared_experts", 2, 0, 1024));
+    mixture.scale = static_cast<float>(section.real("routed_scaling_factor", 1.0, 0.0, 1e6));
+    if (const std::string by = section.string("scoring_func", "softmax"); by != "softmax")
+        section.refuse("scoring_func", json::value(by), "supported is softmax");
     // Implementations differ in what they make of it, and no published model has it.
-    if (in.boolean("norm_topk_prob", false))
-        in.refuse("norm_topk_prob", true, "supported is false");
-    const std::string method = in.string("topk_method", "greedy");
+    if (section.boolean("norm_topk_prob", false))
+        section.refuse("norm_topk_prob", true, "supported is false");
+    const std::string method = section.string("topk_method", "greedy");
     if (method == "greedy") return;
     if (method != "group_limited_greedy") {
-        return in.refuse("topk_method", json::value(method),
-                         "supported are greedy and group_limited_greedy");
+        return section.refuse("topk_method", json::value(method),
+                              "supported are greedy and group_limited_greedy");
     }
-    mixture.groups = in.integer("n_group", 1, 1, mixture.experts);
-    mixture.groups_per_token = in.integer("topk_group", 1, 1, mixture.groups);
+    mixture.groups = section.integer("n_group", 1, 1, mixture.experts);
+    mixture.groups_per_token = section.integer("topk_group", 1, 1, mixture.groups);
     if (mixture.experts % mixture.groups != 0) {
-        return in.refuse("n_group", json::value(mixture.groups),
-                         "it must divide n_routed_experts " + std::to_string(mixture.experts));
+        return section.refuse("n_group", json::value(mixture.groups),
+                              "it must divide n_routed_experts " + std::to_string(mixture.experts));
     }
     const int within = mixture.experts / mixture.groups * mixture.groups_per_token;
     if (mixture.per_token > within) {
-        in.refuse("num_experts_per_tok", json::value(mixture.per_token),
-                  "the groups of a token have " + std::to_string(within) + " experts");
+        section.refuse("num_experts_per_tok", json::value(mixture.per_token),
+                       "the groups of a token have " + std::to_string(within) + " experts");
     }
 }
 
 /// Experts in tensors of their own, chosen by the softmax over all. Where `norm_topk_prob` says so
 /// their weights add up to one, which makes them a softmax over the chosen.
-void read_separate_mixture(fields& in, const family_defaults& family, model_config& out) {
+void read_separate_mixture(fields& section, const family_defaults& family, model_config& out) {
     mixture_config& mixture = out.mixture;
     mixture.fused = false;
     const char* newer = "num_local_experts";  // as transformers 5 writes num_experts
-    mixture.experts =
-        in.integer(in.has("num_experts") ? "num_experts" : newer, family.experts, 1, 4096);
-    if (in.integer(newer, mixture.experts, 1, 4096) != mixture.experts)
-        in.refuse(newer, *in.find(newer), "num_experts is " + std::to_string(mixture.experts));
-    if (!in.has("num_experts_per_tok") && family.experts_per_token > mixture.experts)
-        return in.complain("num_experts_per_tok is missing");
+    mixture.experts = section.integer(section.has("num_experts") ? "num_experts" : newer,
+                                      family.experts, 1, 4096);
+    if (section.integer(newer, mixture.experts, 1, 4096) != mixture.experts)
+        section.refuse(newer, *section.find(newer),
+                       "num_experts is " + std::to_string(mixture.experts));
+    if (!section.has("num_experts_per_tok") && family.experts_per_token > mixture.experts)
+        return section.complain("num_experts_per_tok is missing");
     mixture.per_token =
-        in.integer("num_experts_per_tok", family.experts_per_token, 1, mixture.experts);
+        section.integer("num_experts_per_tok", family.experts_per_token, 1, mixture.experts);
     mixture.intermediate =
-        in.integer("moe_intermediate_size", family.expert_intermediate, 1, dimension_max);
+        section.integer("moe_intermediate_size", family.expert_intermediate, 1, dimension_max);
     if (family.shared_gate) {
         mixture.shared_gate = true;
         mixture.shared_intermediate =
-            in.integer("shared_expert_intermediate_size", 512, 1, dimension_max);
+            section.integer("shared_expert_intermediate_size", 512, 1, dimension_max);
     }
-    const bool normalised = in.boolean("norm_topk_prob", family.normalised_choice);
+    const bool normalised = section.boolean("norm_topk_prob", family.normalised_choice);
     if (family.sigmoid_epsilon == 0.0) {
         mixture.softmax_over_all = !normalised;
         return;
@@ -74,7 +76,7 @@ void read_separate_mixture(fields& in, const family_defaults& family, model_conf
     mixture.sigmoid = true;
     mixture.normalised = normalised;
     mixture.norm_epsilon = static_cast<float>(family.sigmoid_epsilon);
-    mixture.scale = static_cast<float>(in.real("routed_scaling_factor", 1.0, 0.0, 1e6));
+    mixture.scale = static_cast<float>(section.real("routed_scaling_factor", 1.0, 0.0, 1e6));
 }
 
 /// Experts chosen by sigmoids and a bias of each, in groups where asked for, beside an MLP that
@@ -130,14 +132,14 @@ void read_mixture_beside_mlp(fields& source, const family_defaults& family, mode
 }
 
 /// Takes the layers of `mlp_only_layers` out of `mixture`.
-void leave_out_dense_layers(fields& in, std::vector<bool>& mixture) {
-    const json::value* dense = in.find("mlp_only_layers");
+void leave_out_dense_layers(fields& section, std::vector<bool>& mixture) {
+    const json::value* dense = section.find("mlp_only_layers");
     if (dense == nullptr) return;
-    if (!dense->is_array()) return in.refuse("mlp_only_layers", *dense, "a list is needed");
+    if (!dense->is_array()) return section.refuse("mlp_only_layers", *dense, "a list is needed");
     const auto count = static_cast<std::int64_t>(mixture.size());
     for (const json::value& layer : dense->get_array()) {
         if (!layer.is_int64() || layer.get_int64() < 0 || layer.get_int64() >= count)
-            return in.refuse(
+            return section.refuse(
                 "mlp_only_layers", layer,
                 "numbers below num_hidden_layers " + std::to_string(count) + " are needed");
         mixture[static_cast<std::size_t>(layer.get_int64())] = false;
@@ -160,41 +162,41 @@ void take_words(fields& source, std::vector<bool>& mixture) {
 
 }  // namespace
 
-std::vector<bool> read_mixture_layers(fields& in, const family_defaults& family, int count) {
+std::vector<bool> read_mixture_layers(fields& section, const family_defaults& family, int count) {
     std::vector<bool> mixture(static_cast<std::size_t>(count), family.experts > 0);
-    if (in.has("mlp_layer_types") && family.leading_dense) {
-        take_words(in, mixture);
+    if (section.has("mlp_layer_types") && family.leading_dense) {
+        take_words(section, mixture);
     } else if (family.leading_dense) {
         const int missing = family.sigmoid_epsilon > 0.0 ? 1 : 0;
-        const int first = in.integer("first_k_dense_replace", missing, 0, 4096);
-        const int every = in.integer("moe_layer_freq", 1, 1, 4096);
+        const int first = section.integer("first_k_dense_replace", missing, 0, 4096);
+        const int every = section.integer("moe_layer_freq", 1, 1, 4096);
         for (int i = 0; i < count; ++i)
             mixture[static_cast<std::size_t>(i)] = i >= first && i % every == 0;
     } else if (family.recurrent == recurrent_spelling::short_convolution) {
-        const int dense = in.integer("num_dense_layers", 2, 0, 4096);
+        const int dense = section.integer("num_dense_layers", 2, 0, 4096);
         for (int i = 0; i < count; ++i) mixture[static_cast<std::size_t>(i)] = i >= dense;
     } else if (family.expert_intermediate > 0) {
-        const int every = in.integer("decoder_sparse_step", 1, 1, 4096);
+        const int every = section.integer("decoder_sparse_step", 1, 1, 4096);
         for (int i = 0; i < count; ++i) mixture[static_cast<std::size_t>(i)] = (i + 1) % every == 0;
-        leave_out_dense_layers(in, mixture);
+        leave_out_dense_layers(section, mixture);
     }
     return mixture;
 }
 
-void read_mixture(fields& in, const family_defaults& family, model_config& out) {
+void read_mixture(fields& section, const family_defaults& family, model_config& out) {
     if (family.experts == 0) return;
     const bool blocks = family.recurrent == recurrent_spelling::blocks;
     if (blocks || (family.leading_dense && family.sigmoid_epsilon > 0.0))
-        return read_sigmoid_mixture(in, family, out);
-    if (family.latent) return read_routed_mixture(in, family, out);
+        return read_sigmoid_mixture(section, family, out);
+    if (family.latent) return read_routed_mixture(section, family, out);
     if (family.recurrent == recurrent_spelling::mamba)
-        return read_mixture_beside_mlp(in, family, out);
-    if (family.expert_intermediate > 0) return read_separate_mixture(in, family, out);
-    out.activation_limit = static_cast<float>(in.real("swiglu_limit", 7.0, 0.0, 1e6));
-    out.activation_alpha = static_cast<float>(in.real("swiglu_alpha", 1.702, 0.0, 1e6));
-    out.mixture.experts = in.integer("num_local_experts", family.experts, 1, 4096);
+        return read_mixture_beside_mlp(section, family, out);
+    if (family.expert_intermediate > 0) return read_separate_mixture(section, family, out);
+    out.activation_limit = static_cast<float>(section.real("swiglu_limit", 7.0, 0.0, 1e6));
+    out.activation_alpha = static_cast<float>(section.real("swiglu_alpha", 1.702, 0.0, 1e6));
+    out.mixture.experts = section.integer("num_local_experts", family.experts, 1, 4096);
     out.mixture.per_token =
-        in.integer("num_experts_per_tok", family.experts_per_token, 1, out.mixture.experts);
+        section.integer("num_experts_per_tok", family.experts_per_token, 1, out.mixture.experts);
     out.mixture.intermediate = out.intermediate;
 }
 

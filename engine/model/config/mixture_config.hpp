@@ -12,9 +12,9 @@ namespace semantic::engine {
 
 /// Reads what the family's config says of experts into out.mixture; nothing for a family without.
 /// What is not supported is in.complaint() afterwards.
-void read_mixture(fields& in, const family_defaults& family, model_config& out);
+void read_mixture(fields& section, const family_defaults& family, model_config& out);
 
 /// Which of `count` layers are mixtures; none for a family without experts.
-std::vector<bool> read_mixture_layers(fields& in, const family_defaults& family, int count);
+std::vector<bool> read_mixture_layers(fields& section, const family_defaults& family, int count);
 
 }  // namespace semantic::engine

@@ -9,21 +9,22 @@ namespace {
 using mode = matrix_quantization::mode;
 
 /// `mode`, `group_size` and `bits` of all matrices or of one, as mlx-lm writes them.
-matrix_quantization read_matrix(fields& in) {
-    const std::string name = in.string("mode", "affine");
+matrix_quantization read_matrix(fields& section) {
+    const std::string name = section.string("mode", "affine");
     if (name != "affine" && name != "mxfp4") {
-        in.refuse("mode", json::value(name), "supported are affine and mxfp4");
+        section.refuse("mode", json::value(name), "supported are affine and mxfp4");
         return {};
     }
     const bool affine = name == "affine";
     const int wanted = affine ? 64 : 32;
-    const int group = in.integer("group_size", wanted, 1, 1 << 20);
+    const int group = section.integer("group_size", wanted, 1, 1 << 20);
     if (group != wanted) {
-        in.refuse("group_size", json::value(group), "supported is " + std::to_string(wanted));
+        section.refuse("group_size", json::value(group), "supported is " + std::to_string(wanted));
     }
-    const int bits = in.integer("bits", 4, 1, 32);
+    const int bits = section.integer("bits", 4, 1, 32);
     if (bits != 4 && (bits != 8 || !affine)) {
-        in.refuse("bits", json::value(bits), affine ? "supported are 4 and 8" : "supported is 4");
+        section.refuse("bits", json::value(bits),
+                       affine ? "supported are 4 and 8" : "supported is 4");
     }
     return {affine ? mode::affine : mode::mxfp4, bits};
 }
@@ -39,11 +40,11 @@ bool is_ignored(std::string_view name) {
 /// MLX writes its quantisation as `quantization`, newer versions also as `quantization_config`;
 /// every other tool's `quantization_config` names its method. Source: mlx-lm, utils.py, load_model
 /// (read 2026-11).
-void read_quantization(fields& in, model_config& out) {
-    const char* name = in.has("quantization") ? "quantization" : "quantization_config";
-    const json::object* object = in.object(name);
+void read_quantization(fields& section, model_config& out) {
+    const char* name = section.has("quantization") ? "quantization" : "quantization_config";
+    const json::object* object = section.object(name);
     if (object == nullptr) return;
-    fields inner(*object, std::string(name) + ".", in.complaint());
+    fields inner(*object, std::string(name) + ".", section.complaint());
     if (inner.has("quant_method")) {
         // The weights say themselves which experts are MXFP4, by the names of either tool.
         if (out.mixture.experts > 0 && inner.string("quant_method", "") == "mxfp4") {
@@ -60,7 +61,7 @@ void read_quantization(fields& in, model_config& out) {
         if (value.is_bool()) {
             if (!value.get_bool()) out.quantization_of[std::string(key)] = {};
         } else if (value.is_object()) {
-            fields one(value.get_object(), inner.path(key) + ".", in.complaint());
+            fields one(value.get_object(), inner.path(key) + ".", section.complaint());
             out.quantization_of[std::string(key)] = read_matrix(one);
         }
     }

@@ -7,8 +7,8 @@
 
 namespace semantic::engine {
 
-/// Reads `quantization`, else `quantization_config`. What is not supported is a complaint of `in`.
-/// Requires: `out.mixture` is read.
-void read_quantization(fields& in, model_config& out);
+/// Reads `quantization`, else `quantization_config`. What is not supported is a complaint of
+/// `section`. Requires: `out.mixture` is read.
+void read_quantization(fields& section, model_config& out);
 
 }  // namespace semantic::engine

@@ -10,7 +10,7 @@ namespace semantic::engine::jinja {
 
 std::string described(const error& e) {
     return "line " + std::to_string(e.at.line) + ", column " + std::to_string(e.at.column) + ": " +
-           e.what;
+           e.message;
 }
 
 void throw_exception_from_error(const error& e, const boost::source_location&) {
@@ -22,7 +22,7 @@ outcome<program> program::parse(std::string_view source) {
         auto tree = std::make_shared<template_tree>(parser(tokenize(source)).parse());
         return program(std::move(tree));
     } catch (const stopped& end) {
-        return error{end.kind, end.what, end.at};
+        return error{end.kind, end.message, end.at};
     }
 }
 
@@ -33,7 +33,7 @@ outcome<rendering> program::render(const value& variables, const std::string& da
         marked_text text = one.run();
         return rendering{text.bytes(), text.content()};
     } catch (const stopped& end) {
-        return error{end.kind, end.what, end.placed ? end.at : one.place()};
+        return error{end.kind, end.message, end.placed ? end.at : one.place()};
     }
 }
 

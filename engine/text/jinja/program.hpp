@@ -18,8 +18,8 @@ struct template_tree;
 
 struct error {
     error_kind kind;
-    std::string what;  // of raise_exception: its argument alone
-    position at;       // of the tag or expression at fault
+    std::string message;  // of raise_exception: its argument alone
+    position at;          // of the tag or expression at fault
 };
 /// "line 3, column 5: 'x' is undefined"
 std::string described(const error& e);

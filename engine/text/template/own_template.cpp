@@ -112,7 +112,7 @@ result<jinja::value> tools_value(const std::vector<tool_definition>& tools) {
 }
 
 std::string sentence(const jinja::error& e) {
-    if (e.kind == jinja::error_kind::raised) return "the model's chat template says: " + e.what;
+    if (e.kind == jinja::error_kind::raised) return "the model's chat template says: " + e.message;
     return "the model's chat template fails: " + jinja::described(e);
 }
 
@@ -220,7 +220,7 @@ std::string own_template::tried(const conversation& chat, bool with_prompt) cons
 void own_template::find_changes_of_lists() {
     for (const conversation& chat : {probe::question(), probe::with_call()}) {
         const auto out = outcome_of(chat, true);
-        if (!out && has(out.error().what, "of 'list' object is unsafe")) changes_lists_ = true;
+        if (!out && has(out.error().message, "of 'list' object is unsafe")) changes_lists_ = true;
     }
 }
 

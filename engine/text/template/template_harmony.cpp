@@ -63,7 +63,7 @@ result<void> append_tool(std::string& out, const tool_definition& tool) {
         try {
             parameters = typescript_parameters(*schema);
         } catch (const jinja::stopped& too_large) {
-            return failure{errc::bad_value, "tool " + tool.name + ": " + too_large.what};
+            return failure{errc::bad_value, "tool " + tool.name + ": " + too_large.message};
         }
     }
     if (!tool.description.empty()) out.append("// ").append(tool.description).append("\n");

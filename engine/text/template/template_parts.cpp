@@ -71,7 +71,7 @@ result<std::string> printed_object(std::string_view json, const jinja::json_form
         jinja::budget enough(std::numeric_limits<std::uint64_t>::max());
         return jinja::to_json(*read, format, enough).bytes();
     } catch (const jinja::stopped& too_large) {
-        return failure{errc::bad_value, owner + ": " + too_large.what};
+        return failure{errc::bad_value, owner + ": " + too_large.message};
     }
 }
 

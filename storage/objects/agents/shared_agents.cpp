@@ -158,25 +158,25 @@ void shared_agents::note_saved(const agent_id& id, uploaded done) {
 // --- reading through ---
 
 /// While it lives, nobody else uploads the manifest, or takes it up.
-class shared_agents::turn {
+class shared_agents::manifest_lock {
   public:
     /// Waits for the current holder, up to `wait_max`.
-    turn(shared_agents& agents, std::string manifest, std::chrono::milliseconds wait_max)
+    manifest_lock(shared_agents& agents, std::string manifest, std::chrono::milliseconds wait_max)
         : agents_(agents), manifest_(std::move(manifest)) {
         std::unique_lock lock(agents_.mutex_);
         is_mine_ = agents_.changed_.wait_for(lock, wait_max, [&] {
-            return agents_.uploading_ != manifest_ && !agents_.in_turns_.contains(manifest_);
+            return agents_.uploading_ != manifest_ && !agents_.locked_.contains(manifest_);
         });
-        if (is_mine_) agents_.in_turns_.insert(manifest_);
+        if (is_mine_) agents_.locked_.insert(manifest_);
     }
-    ~turn() {
+    ~manifest_lock() {
         if (!is_mine_) return;
         std::lock_guard lock(agents_.mutex_);
-        agents_.in_turns_.erase(manifest_);
+        agents_.locked_.erase(manifest_);
         agents_.changed_.notify_all();
     }
-    turn(const turn&) = delete;
-    turn& operator=(const turn&) = delete;
+    manifest_lock(const manifest_lock&) = delete;
+    manifest_lock& operator=(const manifest_lock&) = delete;
     bool is_mine() const { return is_mine_; }
 
   private:
@@ -195,7 +195,7 @@ object_result<freshness> shared_agents::refresh(const agent_id& id) {
     if (here && here->dirty) return freshness::same;  // goes on from what was fetched or made here
     local_copy own;
     own.path = store_.manifest_of(id);
-    const turn mine(*this, own.path, options_.upload_wait);
+    const manifest_lock mine(*this, own.path, options_.upload_wait);
     if (!mine.is_mine()) return unavailable("the agent is being uploaded or fetched");
     const auto now = std::chrono::steady_clock::now();
     {
@@ -220,7 +220,7 @@ object_result<freshness> shared_agents::refresh(const agent_id& id) {
     return found;
 }
 
-/// Requires: the manifest's turn.
+/// Requires: the manifest's lock.
 object_result<freshness> shared_agents::refresh(const agent_id& id, const local_copy& own) {
     if (own.bytes && own.seen) {
         const auto known = lookups_.stat(std::span(&own.path, 1));
@@ -338,7 +338,7 @@ object_result<void> shared_agents::forget(const agent_id& id) {
     give_up_pending(own);
     {
         // A first upload that is under way has nothing to list yet, and would bring the agent back.
-        const turn mine(*this, own, options_.upload_wait);
+        const manifest_lock mine(*this, own, options_.upload_wait);
         if (!mine.is_mine()) return unavailable("the agent is being uploaded or fetched");
     }
     std::string from;
@@ -359,7 +359,7 @@ object_result<void> shared_agents::forget(const agent_id& id, const block_hash& 
 
 object_result<void> shared_agents::forget_manifest(const std::string& manifest) {
     give_up_pending(manifest);
-    const turn mine(*this, manifest, options_.upload_wait);
+    const manifest_lock mine(*this, manifest, options_.upload_wait);
     if (!mine.is_mine()) return unavailable("the agent is being uploaded or fetched");
     const auto put = objects_.put(manifest, tombstone, always());
     if (!put) return put.error();
@@ -407,7 +407,7 @@ void shared_agents::heard_erased(const std::string& name) {
     if (!here || here->in_use || here->dirty) return;
     local_copy own;
     own.path = store_.manifest_of(*id);
-    const turn mine(*this, own.path, options_.upload_wait);
+    const manifest_lock mine(*this, own.path, options_.upload_wait);
     if (!mine.is_mine()) return;
     std::string bytes;
     const auto got = lookups_.get(own.path, bytes);

@@ -125,7 +125,7 @@ class shared_agents {
         std::optional<mark> seen;
         bool is_ahead() const;
     };
-    class turn;
+    class manifest_lock;
     shared_agents(agent_cache_store& store, object_store& objects,
                   const shared_agents_options& options);
     object_result<void> find_pending();
@@ -168,9 +168,9 @@ class shared_agents {
     std::condition_variable_any changed_;
     // By path of manifest: who is to be told.
     std::map<std::string, std::vector<uploaded>> pending_;
-    std::string uploading_;           // empty: nothing
-    bool has_failed_ = false;         // the last upload
-    std::set<std::string> in_turns_;  // manifests that refresh() and forget() are at
+    std::string uploading_;         // empty: nothing
+    bool has_failed_ = false;       // the last upload
+    std::set<std::string> locked_;  // manifests that refresh() and forget() work on
     // Manifests whose turns stand in a fork, though what has overtaken them could not be taken up;
     // with their sums.
     std::map<std::string, std::string> gave_way_;

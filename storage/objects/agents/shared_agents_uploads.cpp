@@ -28,7 +28,7 @@ void shared_agents::work(std::stop_token stop) {
     std::string last;  // so that one that fails does not keep the others waiting
     bool has_warned = false;
     const auto next_one = [&] {
-        const auto is_free = [&](const auto& each) { return !in_turns_.contains(each.first); };
+        const auto is_free = [&](const auto& each) { return !locked_.contains(each.first); };
         auto next = std::find_if(pending_.upper_bound(last), pending_.end(), is_free);
         if (next == pending_.end()) next = std::find_if(pending_.begin(), pending_.end(), is_free);
         return next;

@@ -194,7 +194,7 @@ boost::system::result<http_response, hub_break> hub_client::ask(const std::strin
         auto answer = client.exchange(next);
         if (!answer)
             return broken(errc::io,
-                          subject + ": " + url_origin(next.url) + ": " + answer.error().what,
+                          subject + ": " + url_origin(next.url) + ": " + answer.error().message,
                           answer.error().may_succeed_later);
         // What the hub itself says of the file, before it sends elsewhere.
         if (file != nullptr && url_origin(next.url) == url_origin(options_.endpoint)) {

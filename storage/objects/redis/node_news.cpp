@@ -69,7 +69,7 @@ std::string node_news::describe() {
 }
 
 void node_news::tell(agent_news news) {
-    const char* kind = news.what == agent_news::kind::saved ? " saved " : " erased ";
+    const char* kind = news.action == agent_news::kind::saved ? " saved " : " erased ";
     std::lock_guard lock(mutex_);
     if (waiting_.size() >= waiting_max) {
         ++counts_.dropped;

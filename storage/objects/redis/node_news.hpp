@@ -41,7 +41,7 @@ struct node_news_options {
 
 struct agent_news {
     enum class kind { saved, erased };
-    kind what = kind::saved;
+    kind action = kind::saved;
     std::string agent;  // a name that no other agent of any node has (shared_name_of)
 };
 
@@ -80,7 +80,7 @@ class node_news {
     /// a thread of its own, until the next call of this has returned.
     void describe_by(std::function<std::string()> describe);
     /// Returns at once.
-    void tell(agent_news what);
+    void tell(agent_news news);
     /// What other nodes tell of agents.
     subscription follow(receiver to);
     /// This node first, the others in the order of their URLs.
@@ -97,7 +97,7 @@ class node_news {
     void speak(std::stop_token stop);
     void hear(std::stop_token stop);
     void tell_receivers(std::stop_token stop);
-    void take(const redis_listener::message& what);
+    void take(const redis_listener::message& message);
     void take_node(std::string_view text);
     void take_agent(std::string_view text);
     bool publish(const std::string& channel, const std::string& text);

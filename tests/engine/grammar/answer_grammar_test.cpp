@@ -33,7 +33,7 @@ generation_request weather_request(output_form form) {
 
 std::shared_ptr<const grammar> compile(const std::string& family,
                                        const generation_request& request) {
-    auto made = answer_grammars(words(), family).of(request);
+    auto made = answer_grammars(words(), family).compile(request);
     if (!made) throw std::runtime_error(made.error().what);
     return made->rules;
 }
@@ -136,18 +136,18 @@ TEST(answer_grammar, reasoning_that_the_prompt_has_opened_is_closed_in_every_for
         format.opened = {.when_on = true, .when_off = false};
         answer_grammars grammars(words(), format, "jinja");
         request.thinking.enabled = true;
-        const auto opened = grammars.of(request);
+        const auto opened = grammars.compile(request);
         ASSERT_TRUE(opened) << opened.error().what;
         EXPECT_TRUE(matches(opened->rules, answer));
         EXPECT_FALSE(matches(opened->rules, "null"));
         request.thinking.enabled = false;
-        EXPECT_TRUE(matches(grammars.of(request)->rules, "null"));
+        EXPECT_TRUE(matches(grammars.compile(request)->rules, "null"));
     }
 }
 
 TEST(answer_grammar, what_cannot_be_held_to_is_refused_by_name) {
     auto refusal = [](const std::string& family, generation_request request) {
-        auto made = answer_grammars(words(), family).of(request);
+        auto made = answer_grammars(words(), family).compile(request);
         return made ? std::string() : made.error().what;
     };
     output_form calls{.what = output_form::kind::calls};
@@ -170,19 +170,19 @@ TEST(answer_grammar, tools_whose_calls_nobody_recognises_are_told_and_leave_the_
     answer_grammars unknown(words(), answer_format(), "jinja");
     for (const auto kind : {output_form::kind::free, output_form::kind::strict_calls}) {
         auto request = weather_request({.what = kind});
-        const auto form = unknown.of(request);
+        const auto form = unknown.compile(request);
         ASSERT_TRUE(form) << form.error().what;
         EXPECT_FALSE(form->rules);
         ASSERT_EQ(form->not_held.size(), 1u);
         EXPECT_NE(form->not_held[0].find("tools: calls are not recognised"), std::string::npos);
         request.chat.tools.clear();
-        EXPECT_TRUE(unknown.of(request)->not_held.empty());
+        EXPECT_TRUE(unknown.compile(request)->not_held.empty());
     }
-    const auto demanded = unknown.of(weather_request({.what = output_form::kind::calls}));
+    const auto demanded = unknown.compile(weather_request({.what = output_form::kind::calls}));
     ASSERT_FALSE(demanded);
     EXPECT_NE(demanded.error().what.find("no tool calls"), std::string::npos);
     answer_grammars known(words(), "chatml");
-    const auto free = known.of(weather_request({.what = output_form::kind::free}));
+    const auto free = known.compile(weather_request({.what = output_form::kind::free}));
     EXPECT_TRUE(free->not_held.empty());
 }
 
@@ -199,7 +199,7 @@ TEST(answer_grammar, a_tool_that_is_not_strict_is_held_to_all_but_what_cannot_be
                "}\n</tool_call>";
     };
     for (int time = 0; time < 2; ++time) {  // also where the form was met before
-        auto form = grammars.of(request);
+        auto form = grammars.compile(request);
         ASSERT_TRUE(form);
         EXPECT_EQ(form->not_held, left_out);
         EXPECT_TRUE(matches(form->rules, call(R"({"cities": ["Rome"]})")));
@@ -207,12 +207,12 @@ TEST(answer_grammar, a_tool_that_is_not_strict_is_held_to_all_but_what_cannot_be
         EXPECT_FALSE(matches(form->rules, call("{}")));
     }
     request.chat.tools[0].strict = true;
-    auto refused = grammars.of(request);
+    auto refused = grammars.compile(request);
     ASSERT_FALSE(refused);
     EXPECT_EQ(refused.error().what, left_out[0]);
     request.chat.tools[0] = {"weather", "", R"({"not":{}})", false};
-    EXPECT_FALSE(matches(grammars.of(request)->rules, call("1"))) << "arguments are an object";
-    EXPECT_TRUE(matches(grammars.of(request)->rules, call(R"({"a": 1})")));
+    EXPECT_FALSE(matches(grammars.compile(request)->rules, call("1"))) << "arguments are an object";
+    EXPECT_TRUE(matches(grammars.compile(request)->rules, call(R"({"a": 1})")));
 }
 
 TEST(answer_grammar, a_schema_that_is_not_strict_is_held_to_all_but_what_cannot_be_held) {
@@ -220,13 +220,13 @@ TEST(answer_grammar, a_schema_that_is_not_strict_is_held_to_all_but_what_cannot_
     request.form = {.what = output_form::kind::json,
                     .schema_json = R"({"type":"boolean","not":{"const":true}})",
                     .is_strict = false};
-    auto form = answer_grammars(words(), "gemma3").of(request);
+    auto form = answer_grammars(words(), "gemma3").compile(request);
     ASSERT_TRUE(form);
     EXPECT_EQ(form->not_held, strings{"#: 'not' is not supported"});
     EXPECT_TRUE(matches(form->rules, "true"));
     EXPECT_FALSE(matches(form->rules, "1"));
     request.form.is_strict = true;
-    EXPECT_FALSE(answer_grammars(words(), "gemma3").of(request));
+    EXPECT_FALSE(answer_grammars(words(), "gemma3").compile(request));
 }
 
 // Six of them, one more than are found out one by one.
@@ -239,7 +239,7 @@ TEST(answer_grammar, schemas_that_describe_too_much_leave_the_others_held) {
             request.chat.tools.push_back({"large" + std::to_string(i), "",
                                           R"({"type":"object","properties":{"a":)" + large + "}}",
                                           false});
-        auto form = answer_grammars(words(), "chatml").of(request);
+        auto form = answer_grammars(words(), "chatml").compile(request);
         ASSERT_TRUE(form) << form.error().what;
         ASSERT_GE(form->not_held.size(), static_cast<std::size_t>(count));
         EXPECT_NE(form->not_held[0].find("describes more"), std::string::npos);
@@ -256,12 +256,12 @@ TEST(answer_grammar, schemas_that_describe_too_much_leave_the_others_held) {
 TEST(answer_grammar, a_form_met_before_is_not_compiled_again) {
     answer_grammars grammars(words(), "chatml");
     auto request = weather_request({.what = output_form::kind::calls});
-    auto first = grammars.of(request)->rules;
-    EXPECT_EQ(first, grammars.of(request)->rules);
+    auto first = grammars.compile(request)->rules;
+    EXPECT_EQ(first, grammars.compile(request)->rules);
     request.chat.tools[1].name = "halt";
-    EXPECT_NE(first, grammars.of(request)->rules);
+    EXPECT_NE(first, grammars.compile(request)->rules);
     request.form = {};
-    EXPECT_EQ(grammars.of(request)->rules, nullptr);
+    EXPECT_EQ(grammars.compile(request)->rules, nullptr);
 }
 
 TEST(answer_grammar, forms_met_lately_give_way_where_they_take_too_much) {
@@ -276,16 +276,16 @@ TEST(answer_grammar, forms_met_lately_give_way_where_they_take_too_much) {
                                            std::string(bytes, 'x') + R"("})"};
         return request;
     };
-    const auto first = grammars.of(named(0))->rules;
-    for (int i = 1; i < 32; ++i) ASSERT_TRUE(grammars.of(named(i)));
-    EXPECT_EQ(grammars.of(named(0))->rules, first) << "as many are kept";
-    for (int i = 32; i < 64; ++i) ASSERT_TRUE(grammars.of(named(i)));
-    const auto again = grammars.of(named(0))->rules;
+    const auto first = grammars.compile(named(0))->rules;
+    for (int i = 1; i < 32; ++i) ASSERT_TRUE(grammars.compile(named(i)));
+    EXPECT_EQ(grammars.compile(named(0))->rules, first) << "as many are kept";
+    for (int i = 32; i < 64; ++i) ASSERT_TRUE(grammars.compile(named(i)));
+    const auto again = grammars.compile(named(0))->rules;
     EXPECT_NE(again, first) << "and no more";
-    const auto large = grammars.of(named(0, std::size_t{32} << 20))->rules;
+    const auto large = grammars.compile(named(0, std::size_t{32} << 20))->rules;
     ASSERT_TRUE(large);
-    EXPECT_EQ(grammars.of(named(0, std::size_t{32} << 20))->rules, large) << "it was the last";
-    EXPECT_NE(grammars.of(named(0))->rules, again) << "it left no place for others";
+    EXPECT_EQ(grammars.compile(named(0, std::size_t{32} << 20))->rules, large) << "it was the last";
+    EXPECT_NE(grammars.compile(named(0))->rules, again) << "it left no place for others";
 }
 
 }  // namespace

@@ -19,7 +19,7 @@ const tokenizer& words() {
 bool lets(const std::string& schema, std::string_view text) {
     generation_request request;
     request.form = {.what = output_form::kind::json, .schema_json = schema};
-    auto made = answer_grammars(words(), "chatml").of(request);
+    auto made = answer_grammars(words(), "chatml").compile(request);
     if (!made) throw std::runtime_error(made.error().what);
     grammar_matcher matcher(made->program);
     auto at = matcher.start();

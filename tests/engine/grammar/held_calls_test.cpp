@@ -104,7 +104,7 @@ generation_request request_of(output_form form) {
 
 std::shared_ptr<const grammar> compiled(const tokenizer& vocabulary, const answer_format& format,
                                         const generation_request& request) {
-    auto made = answer_grammars(vocabulary, format, "jinja").of(request);
+    auto made = answer_grammars(vocabulary, format, "jinja").compile(request);
     if (!made) throw std::runtime_error(made.error().what);
     return made->rules;
 }

@@ -39,7 +39,7 @@ cost cost_of(const std::string& schema, bool is_strict = true,
     request.form = {.what = output_form::kind::json, .schema_json = schema};
     request.form.is_strict = is_strict;
     request.budget = budget;
-    const auto made = answer_grammars(words(), "chatml").of(request);
+    const auto made = answer_grammars(words(), "chatml").compile(request);
     return {made ? "" : made.error().what, budget->steps(), budget->bytes_peak()};
 }
 
@@ -222,12 +222,12 @@ TEST(hostile_form, a_deadline_and_a_client_that_leaves_end_it) {
     answer_grammars grammars(words(), "chatml");
     request.budget = std::make_shared<work_budget>();
     request.budget->cancel();
-    EXPECT_THROW((void)grammars.of(request), work_limit_exceeded);
+    EXPECT_THROW((void)grammars.compile(request), work_limit_exceeded);
     request.budget = nullptr;
     request.deadline = std::chrono::steady_clock::now() - std::chrono::seconds(1);
-    EXPECT_THROW((void)grammars.of(request), work_limit_exceeded);
+    EXPECT_THROW((void)grammars.compile(request), work_limit_exceeded);
     request.deadline = std::nullopt;
-    EXPECT_TRUE(grammars.of(request));
+    EXPECT_TRUE(grammars.compile(request));
 }
 
 TEST(hostile_form, tools_are_found_by_name_however_many_there_are) {
@@ -236,7 +236,7 @@ TEST(hostile_form, tools_are_found_by_name_however_many_there_are) {
     request.budget = std::make_shared<work_budget>();
     for (int i = 0; i < 1000; ++i)
         request.chat.tools.push_back({numbered("tool_number_", i), "", R"({"type":"object"})"});
-    EXPECT_TRUE(answer_grammars(words(), "chatml").of(request));
+    EXPECT_TRUE(answer_grammars(words(), "chatml").compile(request));
     EXPECT_LT(request.budget->steps(), 2'000'000u);
 }
 

@@ -35,7 +35,7 @@ const std::vector<token_id>& stops() {
 std::shared_ptr<const grammar> grammar_of(const std::string& schema) {
     generation_request request;
     request.form = {.what = output_form::kind::json, .schema_json = schema};
-    auto made = answer_grammars(words(), "chatml").of(request);
+    auto made = answer_grammars(words(), "chatml").compile(request);
     if (!made) throw std::runtime_error(made.error().what);
     return made->rules;
 }

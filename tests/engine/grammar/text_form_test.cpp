@@ -328,7 +328,7 @@ storage::result<held_form> held(const std::string& family, output_form form,
     generation_request request;
     request.form = std::move(form);
     request.chat.end = end;
-    return answer_grammars(words(), family).of(request);
+    return answer_grammars(words(), family).compile(request);
 }
 
 TEST(text_form, answers_are_held_to_choices_expressions_and_grammars) {

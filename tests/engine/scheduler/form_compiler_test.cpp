@@ -227,7 +227,7 @@ TEST(answer_grammars_cache, a_form_is_found_again_from_any_thread) {
     for (int i = 0; i < 4; ++i)
         all.emplace_back([&] {
             for (int k = 0; k < 20; ++k) {
-                EXPECT_TRUE(grammars.of(work->request));
+                EXPECT_TRUE(grammars.compile(work->request));
                 EXPECT_TRUE(grammars.find(work->request));
             }
         });

@@ -140,7 +140,7 @@ TEST(jinja, renders_what_jinja_renders_and_fails_where_it_fails) {
             EXPECT_EQ(told(got), text_at(one, "expected")) << about;
         } else if (one.as_object().contains("raised")) {
             EXPECT_TRUE(!got && got.error().kind == error_kind::raised) << about;
-            EXPECT_EQ(got ? "" : got.error().what, text_at(one, "raised")) << about;
+            EXPECT_EQ(got ? "" : got.error().message, text_at(one, "raised")) << about;
         } else {
             EXPECT_FALSE(got) << about << "\n" << told(got) << "\n" << text_at(one, "failed");
         }
@@ -429,7 +429,7 @@ TEST(jinja, a_source_nests_as_deep_as_it_may_and_no_deeper) {
         for (const std::size_t times : {200, 20'000}) {
             const auto got = program::parse(source(times));
             ASSERT_FALSE(got) << source(3);
-            EXPECT_THAT(got.error().what, HasSubstr("too deeply"));
+            EXPECT_THAT(got.error().message, HasSubstr("too deeply"));
         }
     }
     EXPECT_FALSE(program::parse(repeated("{% if 1 %}", 200) + repeated("{% endif %}", 200)));
@@ -442,7 +442,7 @@ TEST(jinja, a_source_is_as_long_as_it_may_be_and_not_one_byte_longer) {
 }
 
 TEST(jinja, bytes_that_are_not_utf8_are_refused_in_templates_and_replaced_in_texts) {
-    EXPECT_THAT(program::parse("a\xFF").error().what, HasSubstr("UTF-8"));
+    EXPECT_THAT(program::parse("a\xFF").error().message, HasSubstr("UTF-8"));
     EXPECT_EQ(content("a\xFFz").as_text()->bytes(), "a\xEF\xBF\xBDz");
 }
 

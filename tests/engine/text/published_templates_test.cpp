@@ -60,7 +60,7 @@ std::string digest(std::string_view text) {  // FNV-1a
 std::string digest(const jinja::outcome<jinja::rendering>& made) {
     if (made) return digest(made->text);
     if (made.error().kind == jinja::error_kind::raised)
-        return "raised " + digest(made.error().what);
+        return "raised " + digest(made.error().message);
     return "failed";
 }
 

@@ -26,13 +26,13 @@ enum class error_kind {
 /// filled in by whoever knows them first.
 struct stopped {
     error_kind kind;
-    std::string what;
+    std::string message;
     position at{};
     bool placed = false;
 };
 
-[[noreturn]] inline void fail(std::string what, error_kind kind = error_kind::runtime) {
-    throw stopped{kind, std::move(what)};
+[[noreturn]] inline void fail(std::string message, error_kind kind = error_kind::runtime) {
+    throw stopped{kind, std::move(message)};
 }
 
 struct limits {

@@ -27,7 +27,7 @@ class heavy_form : public testing::Test {
     held_form form_of(const output_form& form) {
         generation_request request;
         request.form = form;
-        auto made = forms_.of(request);
+        auto made = forms_.compile(request);
         if (!made) throw std::runtime_error(made.error().what);
         return *std::move(made);
     }
