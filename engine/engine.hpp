@@ -82,7 +82,7 @@ struct engine_options {
     /// How long a step may take while anybody decodes: what bounds the chunk of a prompt beside it.
     std::chrono::milliseconds decode_latency{200};
     int max_batch = 16;
-    /// Whether what may come next is run beside what is known, and taken where it is what is drawn.
+    /// Whether what may come next is run with what is known, and taken where it is what is drawn.
     /// Changes when tokens come, and never which.
     draft_rule speculation = draft_rule::where_faster;
     int max_queued = 256;    // requests waiting behind the running ones

@@ -1,5 +1,5 @@
 #pragma once
-// What clients may have in a server's RAM besides the agents' memory: their sessions, runs and
+// What clients may have in a server's RAM, apart from the agents' memory: their sessions, runs and
 // responses. All of these bounds follow the memory that the process may have, so that the memory
 // plan can count them. Thread: any.
 

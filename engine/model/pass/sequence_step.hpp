@@ -27,7 +27,7 @@ struct sequence_step {
     /// where state_bytes() is not 0; apart from `state`, so that this is whole when a step fails.
     std::byte* next_state = nullptr;
     /// So many of `tokens`, the last ones, are a guess: their K and V are written, and the cache is
-    /// not advanced over them. Whoever finds them right advances it; others are written over.
+    /// not advanced over them. A caller that finds them right advances it; others are overwritten.
     /// Requires: fewer than `tokens` has, and than a group of the wide tail; no recurrent layers.
     int drafts = 0;
 };

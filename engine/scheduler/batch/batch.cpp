@@ -236,7 +236,7 @@ void batch::take_tokens(std::span<const sampled_row> drawn) {
         });
 }
 
-// As long as what is drawn is what the draft says, the logits behind it are those of the answer.
+// As long as what is drawn is what the draft says, the logits after it are those of the answer.
 void batch::take_drafts(const sampled_row& row) {
     const auto vocabulary = static_cast<std::size_t>(options_.vocabulary);
     for (auto rest = row.draft_logits; !rest.empty(); rest = rest.subspan(vocabulary)) {

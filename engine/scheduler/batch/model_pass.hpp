@@ -37,7 +37,7 @@ class model_pass {
                                  const std::function<bool(int)>* arriving);
     /// The same where nothing can run but forms.
     static std::vector<sampled_row> run_forms(std::span<const sampled_row> waiting);
-    /// Draws the token that follows a draft's, from its logits, beside nobody. Returns: whether it
+    /// Draws the token that follows a draft's, from its logits, by itself. Returns: whether it
     /// is drawn; else the sequence waits for its form.
     bool draw_after_draft(sequence& run, std::span<const float> logits) const;
     /// What passes have cost so far.

@@ -86,7 +86,7 @@ draft_view sequence::look_for_draft() {
     if (pool_.layout().has_states()) return {};
     const auto most = static_cast<std::size_t>(tokens_most());
     if (!drafting_) drafting_.emplace(most);
-    // What is behind the last token that the answer may have is run in vain, and a step may reach
+    // What follows the last token that the answer may have is run in vain, and a step may reach
     // no further than into the next group of a wide tail.
     int count = std::min(draft_tokens_most, static_cast<int>(most - tokens_.size()));
     const int group = pool_.layout().recipe().wide_tail;

@@ -1,5 +1,5 @@
 #pragma once
-// How many tokens of a draft a step runs besides the token that is known. Pure. A draft's tokens
+// How many tokens of a draft a step runs with the token that is known. Pure. A draft's tokens
 // cost part of a pass, and spare a whole pass each when they are what would have been drawn. What a
 // pass costs with more rows is measured (step_cost), how often drafts of a kind are right is
 // counted (draft_trust): drafts are run as far as they make tokens come faster.
