@@ -8,8 +8,9 @@
 #include "storage/agents/agent_saver.hpp"
 #include "storage/agents/cache_directory.hpp"
 #include "storage/agents/evictor.hpp"
+#include "storage/agents/memory_lists.hpp"
+#include "storage/agents/policy/tier_policy.hpp"
 #include "storage/agents/store_parts.hpp"
-#include "storage/agents/tier_policy.hpp"
 #include "storage/disk/agent_file.hpp"
 #include "storage/disk/manifest.hpp"
 #include "storage/disk/record_files.hpp"
@@ -73,84 +74,16 @@ agent_record new_record(agent_state state) {
     return agent;
 }
 
-memory_tier tier_of(const store_parts& parts, const agent_state& state) {
-    return parts.shape.all_hot(state) ? memory_tier::hot : memory_tier::warm;
-}
-
-agent_summary summary_of(const store_parts& parts, const agent_index::lock& locked,
-                         const agent_id& id, const agent_record& agent) {
-    const agent_state& state = *agent.state;
-    const frame_counts frames = frames_of(state);
-    agent_summary summary{id,
-                          tier_of(parts, state),
-                          static_cast<int>(state.tokens.size()),
-                          agent.dirty,
-                          parts.index.is_held(locked, id),
-                          frames.held,
-                          frames.shared,
-                          agent.manifest_bytes + parts.blocks.bytes_on_disk(agent.saved),
-                          state.created,
-                          agent.last_used};
-    for (const kept_state& each : state.states)
-        summary.state_places.push_back(static_cast<int>(each.tokens));
-    summary.states_held = frames.states;
-    summary.state_disk_bytes = parts.blocks.bytes_on_disk(agent.kept_names, kv_part::state);
-    return summary;
-}
-
-std::vector<agent_summary> summaries_of(const store_parts& parts, const tenant_id* tenant) {
-    std::vector<agent_summary> summaries;
-    const agent_index::lock locked(parts.index);
-    for (const auto& [id, agent] : parts.index.agents(locked))
-        if (tenant == nullptr || id.tenant() == *tenant)
-            summaries.push_back(summary_of(parts, locked, id, agent));
-    std::ranges::sort(summaries, {}, &agent_summary::id);
-    return summaries;
-}
-
-other_memory other_memory_of(const store_parts& parts, const agent_index::lock& locked,
-                             const foreign_manifest& each) {
-    return {*each.agent,
-            each.fingerprint,
-            parts.index.foreign(locked).label_of(each.fingerprint).name,
-            static_cast<int>(each.tokens),
-            parts.index.is_held(locked, *each.agent),
-            each.bytes + parts.blocks.bytes_on_disk(each.names),
-            each.created,
-            each.last_used};
-}
-
-/// The same of a model that is loaded too.
-other_memory other_memory_of(const store_parts& parts, const agent_index::lock& locked,
-                             const store_parts& other, const agent_record& agent) {
-    const agent_state& state = *agent.state;
-    return {state.id,
-            other.options.fingerprint,
-            other.options.model_name,
-            static_cast<int>(state.tokens.size()),
-            parts.index.is_held(locked, state.id) || other.index.is_held(locked, state.id),
-            agent.manifest_bytes + parts.blocks.bytes_on_disk(agent.saved),
-            state.created,
-            agent.last_used,
-            true,
-            tier_of(other, state),
-            frames_of(state).held * other.shape.layout().frame_bytes()};
-}
-
-std::vector<other_memory> other_memories_of(const store_parts& parts, const tenant_id* tenant) {
-    std::vector<other_memory> found;
-    const agent_index::lock locked(parts.index);
-    for (const store_parts* other : parts.others(locked))
-        for (const auto& [id, agent] : other->index.agents(locked))
-            if (tenant == nullptr || id.tenant() == *tenant)
-                found.push_back(other_memory_of(parts, locked, *other, agent));
-    for (const auto& [path, each] : parts.index.foreign(locked).all())
-        if (each.agent && (tenant == nullptr || each.agent->tenant() == *tenant))
-            found.push_back(other_memory_of(parts, locked, each));
-    std::ranges::sort(found, [](const other_memory& a, const other_memory& b) {
-        return std::tie(a.id, a.fingerprint) < std::tie(b.id, b.fingerprint);
-    });
-    return found;
+/// Leaves what comes up to a place, as far as the block that it falls into; of the recurrent states
+/// those that stand before it.
+void cut(agent_state& state, std::size_t tokens, std::size_t block_tokens) {
+    const std::size_t blocks = (tokens + block_tokens - 1) / block_tokens;
+    state.states.resize(count_kept_within(state.states, tokens));
+    if (blocks >= state.blocks.size()) return;
+    state.blocks.resize(blocks);
+    state.tokens.resize(blocks * block_tokens);
+    state.token_ends.resize(state.tokens.size());
+    state.text.resize(state.tokens.empty() ? 0 : state.token_ends.back());
 }
 
 }  // namespace
@@ -180,6 +113,7 @@ result<std::unique_ptr<agent_cache_store>> agent_cache_store::open(store_options
     if (is_first) {
         file_system& files = options.files != nullptr ? *options.files : posix_file_system();
         home = std::make_shared<open_directory>(files, options.directory, options.kv_events);
+        home->writes.set_limits(options.writes);
     }
     if (home->path != options.directory)
         return failure{errc::bad_value, options.directory + " is not " + home->path +
@@ -261,6 +195,7 @@ std::optional<agent_summary> agent_cache_store::inspect(const agent_id& id) cons
     const agent_index::lock locked(impl_->parts.index);
     const agent_record* agent = impl_->parts.index.find(locked, id);
     if (agent == nullptr) return std::nullopt;
+    if (!agent->state->policy.is_empty()) impl_->parts.weigh_disk_claims(locked);
     return summary_of(impl_->parts, locked, id, *agent);
 }
 
@@ -273,77 +208,28 @@ std::vector<other_memory> agent_cache_store::list_others(const tenant_id& tenant
 }
 
 std::vector<other_memory> agent_cache_store::inspect_others(const agent_id& id) const {
-    const store_parts& parts = impl_->parts;
-    const std::string own = parts.shape.manifest_of(id);
-    std::vector<other_memory> found;
-    const agent_index::lock locked(parts.index);
-    for (const store_parts* other : parts.others(locked))
-        if (const agent_record* agent = other->index.find(locked, id))
-            found.push_back(other_memory_of(parts, locked, *other, *agent));
-    for (const auto& each : parts.index.foreign(locked).beginning_with(agent_part(own)))
-        if (each->second.agent == id) found.push_back(other_memory_of(parts, locked, each->second));
-    return found;
+    return other_memories_of(impl_->parts, id);
 }
 
 tenant_usage agent_cache_store::usage(const tenant_id& tenant) const {
-    const store_parts& parts = impl_->parts;
-    tenant_usage sum;
-    std::vector<state_ptr> states;                        // these end behind the lock
-    std::map<block_hash, std::vector<block_hash>> names;  // by model
-    const auto count = [&](const block_hash& fingerprint, std::size_t tokens, std::uint64_t bytes,
-                           const std::vector<block_hash>& blocks) {
-        model_usage& model = sum.models[fingerprint];
-        ++model.memories;
-        model.tokens += tokens;
-        model.disk_bytes += bytes;
-        std::vector<block_hash>& all = names[fingerprint];
-        all.insert(all.end(), blocks.begin(), blocks.end());
-    };
-    {
-        const agent_index::lock locked(parts.index);
-        for (const auto& [id, agent] : parts.index.agents(locked)) {
-            if (id.tenant() != tenant) continue;
-            states.push_back(agent.state);
-            count(parts.options.fingerprint, agent.state->tokens.size(), agent.manifest_bytes,
-                  concatenated(agent.saved, agent.attempted));
-        }
-        for (const store_parts* other : parts.others(locked))
-            for (const auto& [id, agent] : other->index.agents(locked))
-                if (id.tenant() == tenant)
-                    count(other->options.fingerprint, agent.state->tokens.size(),
-                          agent.manifest_bytes, concatenated(agent.saved, agent.attempted));
-        const foreign_manifests& foreign = parts.index.foreign(locked);
-        for (const auto& [path, each] : foreign.all())
-            if (each.agent && each.agent->tenant() == tenant)
-                count(each.fingerprint, each.tokens, each.bytes, each.names);
-        for (auto& [fingerprint, model] : sum.models)
-            model.model_name = foreign.label_of(fingerprint).name;
-    }
-    for (auto& [fingerprint, model] : sum.models) {
-        std::vector<block_hash>& each = names[fingerprint];
-        std::ranges::sort(each);
-        // Not ranges::unique: Clang 14, which may build the fuzz programs, cannot read its library.
-        each.erase(std::unique(each.begin(), each.end()), each.end());
-        model.disk_bytes += parts.blocks.bytes_on_disk(each);
-        sum.disk_bytes += model.disk_bytes;
-    }
-    sum.frames_held = frames_of(states);
-    return sum;
+    return usage_of(impl_->parts, tenant);
 }
 
 std::vector<agent_id> agent_cache_store::dirty_agents() const {
     const auto now = std::chrono::system_clock::now();
-    std::vector<std::pair<double, agent_id>> found;
+    std::vector<std::tuple<memory_claim, double, agent_id>> found;
     {
         const agent_index::lock locked(impl_->parts.index);
+        impl_->parts.weigh_disk_claims(locked);
         for (const auto& [id, agent] : impl_->parts.index.agents(locked))
             if (agent.dirty)
                 found.emplace_back(
-                    dispensability(now - agent.last_used, agent.state->tokens.size()), id);
+                    agent.claim, -dispensability(now - agent.last_used, agent.state->tokens.size()),
+                    id);
     }
-    std::ranges::sort(found);
+    std::ranges::sort(found, std::greater());
     std::vector<agent_id> ids;
-    for (auto& [score, id] : found) ids.push_back(std::move(id));
+    for (auto& [claim, score, id] : found) ids.push_back(std::move(id));
     return ids;
 }
 
@@ -430,12 +316,15 @@ void agent_cache_store::put_unfinished(agent_state state) {
     agent_index& index = impl_->parts.index;
     {
         const auto names = impl_->parts.shape.names_of(state);
-        state_ptr former;  // ends behind the lock
+        state_ptr former, former_policy;  // destroyed after the lock
         const agent_index::lock locked(index);
         if (agent_record* agent = index.find(locked, state.id)) {
             const agent_state& now = *agent->state;
             if (now.text.starts_with(state.text)) {
                 former = index.add_missing_blocks(locked, *agent, state, names);
+                const memory_policy policy = state.policy.or_else(now.policy);
+                if (policy != agent->state->policy)
+                    former_policy = index.set_policy(locked, *agent, policy);
                 return;
             }
             if (std::ranges::mismatch(now.tokens, state.tokens).in1 == now.tokens.end())
@@ -460,7 +349,39 @@ result<void> agent_cache_store::create(const agent_id& id) {
     return saved ? result<void>() : saved.error();
 }
 
-result<void> agent_cache_store::fork(const agent_id& from, const agent_id& to, bool is_branch) {
+result<void> agent_cache_store::set_policy(const agent_id& id, const memory_policy& policy) {
+    {
+        state_ptr former;  // destroyed after the lock
+        agent_index& index = impl_->parts.index;
+        const agent_index::lock locked(index);
+        agent_record* agent = index.find(locked, id);
+        if (agent == nullptr) return no_memory(impl_->parts, locked, id);
+        former = index.set_policy(locked, *agent, policy);
+    }
+    auto saved = save(id);
+    return saved ? result<void>() : saved.error();
+}
+
+bool agent_cache_store::is_unkept(const agent_id& id) const {
+    const agent_index& index = impl_->parts.index;
+    return index.is_unkept(agent_index::lock(index), manifest_of(id));
+}
+
+agent_cache_store::written_bytes agent_cache_store::end_turn(const agent_id& id) {
+    agent_index& index = impl_->parts.index;
+    const agent_index::lock locked(index);
+    agent_record* agent = index.find(locked, id);
+    if (agent == nullptr) return {};
+    agent->bytes_of_last_turn = std::exchange(agent->bytes_of_turn, 0);
+    return {agent->bytes_of_last_turn, agent->bytes_written, agent->dirty && agent->is_over_bound};
+}
+
+std::uint64_t agent_cache_store::bytes_written_today() const {
+    return impl_->parts.home->writes.bytes_of_day(write_bound::clock::now());
+}
+
+result<void> agent_cache_store::fork(const agent_id& from, const agent_id& to, bool is_branch,
+                                     const std::optional<fork_place>& at) {
     ASSERT(from.tenant() == to.tenant());  // tenants share nothing
     {
         agent_index& index = impl_->parts.index;
@@ -469,15 +390,23 @@ result<void> agent_cache_store::fork(const agent_id& from, const agent_id& to, b
         if (source == nullptr) return no_memory(impl_->parts, locked, from);
         if (is_remembered(impl_->parts, locked, to)) return is_there_already(to);
         agent_state state = *source->state;
+        if (at && at->tokens > state.tokens.size())
+            return failure{errc::bad_value, "agent " + from.str() + " has " +
+                                                std::to_string(state.tokens.size()) + " tokens"};
+        if (at) cut(state, at->tokens, impl_->parts.shape.block_tokens());
+        if (at) state.notes = at->notes;
         state.id = to;
         state.messages.clear();
+        state.policy = {};
         const auto note = state.notes.extract(sessions_note);
         if (is_branch)
             state.notes[sessions_note] =
                 add_session(note ? note.mapped() : std::string(), from.str());
         agent_record agent = new_record(std::move(state));
         agent.names = source->names;
+        agent.names.resize(agent.state->blocks.size());
         agent.kept_names = source->kept_names;
+        agent.kept_names.resize(agent.state->states.size());
         // Files that the source alone needs must not go before the first save.
         agent.attempted = concatenated(agent.names, agent.kept_names);
         impl_->parts.blocks.retain(agent.attempted);
@@ -524,7 +453,8 @@ result<int> agent_cache_store::import_agent(const agent_id& id, readable_file& f
     auto state = read_agent_file(file, id, parts.options.fingerprint, parts.pool);
     if (!state) return state.error();
     if (auto ok = check(*state); !ok) return ok.error();
-    for (const char* own : {sessions_note, model_note, model_name_note, private_note, states_note})
+    for (const char* own : {sessions_note, model_note, model_name_note, private_note, states_note,
+                            policy_note, written_note})
         state->notes.erase(own);
     const std::size_t added = own_notes + (state->states.empty() ? 0 : 1);
     if (state->notes.size() + added > manifest_notes_max)

@@ -17,6 +17,7 @@
 #include <utility>
 #include <vector>
 
+#include "storage/agents/policy/write_bound.hpp"
 #include "storage/agents/prefix_index.hpp"
 #include "storage/files/byte_sink.hpp"
 #include "storage/files/file.hpp"
@@ -28,6 +29,7 @@
 #include "storage/types/ids.hpp"
 #include "storage/types/kv_event_feed.hpp"
 #include "storage/types/memory_fate.hpp"
+#include "storage/types/memory_policy.hpp"
 #include "storage/types/message_place.hpp"
 #include "storage/types/probe.hpp"
 #include "storage/types/shortfall.hpp"
@@ -49,6 +51,11 @@ struct store_options {
     std::uint64_t disk_budget_bytes = 0;
     /// The part of that which only records may have; 0: min(a quarter of it, 4 GiB).
     std::uint64_t record_budget_bytes = 0;
+    /// What one tenant's kept and pinned memories may take of the pool and of the disk budget, at
+    /// most 100; what they take beyond it counts as neither.
+    unsigned kept_share_percent = 50;
+    /// What may be written for agents' memories. The first store of a directory brings it.
+    write_limits writes{};
     /// Which weights, in whatever form; an agent of another fingerprint and other weights is lost
     /// to a change of the model. Kept as a note of each agent.
     std::string model{};
@@ -85,6 +92,11 @@ struct agent_summary {
     std::vector<int> state_places{};     // tokens before each, ascending
     std::uint64_t states_held = 0;       // of them, in the pool; their frames are counted above
     std::uint64_t state_disk_bytes = 0;  // part of disk_bytes
+    memory_policy policy{};
+    memory_claim claim = memory_claim::none;  // what the policy comes to on the disk
+    std::uint64_t bytes_written = 0;          // of files, for this agent, since it was made
+    std::uint64_t bytes_of_turn = 0;          // part of it: for its last answer
+    bool is_over_bound = false;  // dirty, because a bound on what may be written is reached
 };
 
 /// What a model other than the store's remembers of an agent.
@@ -360,6 +372,23 @@ class agent_cache_store {
     /// machine's.
     std::vector<agent_id> branches_of(const agent_id& session) const;
 
+    /// Blocks. Makes `policy` the agent's, in place of what it had, and saves the agent. Errors:
+    /// not_found; io, out_of_space: it holds until the program ends.
+    result<void> set_policy(const agent_id& id, const memory_policy& policy);
+    /// Whether the agent's memory was removed from the disk although its policy was to keep it.
+    bool is_unkept(const agent_id& id) const;
+
+    /// Bytes of files that were written for an agent.
+    struct written_bytes {
+        std::uint64_t of_turn = 0;   // since the turn before was ended
+        std::uint64_t in_all = 0;    // since it was made
+        bool is_over_bound = false;  // as in agent_summary
+    };
+    /// Ends a turn of the agent. Returns: what was written for it; nothing for one that is gone.
+    written_bytes end_turn(const agent_id& id);
+    /// Returns: what was written today (UTC) for all agents of the directory.
+    std::uint64_t bytes_written_today() const;
+
     /// Blocks. Makes an agent without a memory and saves it. Errors: bad_value, when there is one
     /// already, of whatever model; io and out_of_space, when it exists in RAM only.
     result<void> create(const agent_id& id);
@@ -369,7 +398,18 @@ class agent_cache_store {
     /// agent is private with it. `is_branch`: it stays one of the session of `from`, or of `from`
     /// itself; else it is a memory of its own. Errors: not_found; bad_value, when there is a `to`
     /// already, of whatever model; io and out_of_space, when `to` exists in RAM only.
-    result<void> fork(const agent_id& from, const agent_id& to, bool is_branch = false);
+    result<void> fork(const agent_id& from, const agent_id& to, bool is_branch = false) {
+        return fork(from, to, is_branch, {});
+    }
+    /// The part of a memory that a fork begins with.
+    struct fork_place {
+        std::size_t tokens = 0;  // up to here, and to the end of the block that this falls into
+        std::map<std::string, std::string> notes{};  // in place of the source's
+    };
+    /// The same for a part of the memory: the fork has no block after that place. Errors: also
+    /// bad_value, where the source has fewer tokens.
+    result<void> fork(const agent_id& from, const agent_id& to, bool is_branch,
+                      const std::optional<fork_place>& at);
 
     /// Returns: all agents that the loaded model remembers, in order of their ids.
     std::vector<agent_summary> list() const;

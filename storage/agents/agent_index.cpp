@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "storage/agents/tier_policy.hpp"
+#include "storage/agents/policy/tier_policy.hpp"
 #include "storage/disk/manifest.hpp"
 #include "storage/pool/session_note.hpp"
 #include "storage/types/assert.hpp"
@@ -141,6 +141,7 @@ agent_index::outdated agent_index::publish(const lock& locked, agent_state state
     const agent_id id = state.id;
     agent_record& agent = agents_[id];
     pin_passed(agent, names, state.tokens.size());
+    if (agent.state) state.policy = state.policy.or_else(agent.state->policy);
     for (std::size_t i = 0; i < names.size(); ++i) {
         const auto at = shape_.place(state, names, i);
         for (const kv_part part : kv_parts) {
@@ -245,6 +246,13 @@ state_ptr agent_index::add_restored(const lock&, const agent_state& from,
     return replace_blocks(agent, std::move(blocks), std::move(states));
 }
 
+state_ptr agent_index::set_policy(const lock&, agent_record& agent, const memory_policy& policy) {
+    auto state = std::make_shared<agent_state>(*agent.state);
+    state->policy = policy;
+    agent.mark_dirty();
+    return std::exchange(agent.state, std::move(state));
+}
+
 /// KV that no recurrent state reaches is of no use, nor is a state without KV: they go together.
 state_ptr agent_index::drop_blocks(const lock&, agent_record& agent) {
     std::vector<kept_state> states = agent.state->states;
@@ -303,6 +311,33 @@ void agent_index::mark_damaged(const lock&, const block_hash& name, kv_part part
 
 // --- eviction ---
 
+void agent_index::weigh_claims(const lock&, system_clock::time_point now,
+                               std::vector<claimant>& claimants) {
+    const kv_layout& layout = shape_.layout();
+    for (auto& [id, agent] : agents_) {
+        agent.claim = claim_of(agent.state->policy, agent.last_used, now);
+        if (agent.claim < memory_claim::kept) continue;
+        const std::uint64_t bytes = layout.bytes_for(static_cast<int>(agent.state->tokens.size())) +
+                                    agent.state->states.size() * layout.state_bytes();
+        claimants.push_back({id.tenant(), agent.last_used, bytes, &agent.claim});
+    }
+}
+
+void agent_index::weigh_all_claims(const lock& locked, system_clock::time_point now,
+                                   std::uint64_t share_bytes) {
+    std::vector<claimant> claimants;
+    for (agent_index* each : commons_->members) each->weigh_claims(locked, now, claimants);
+    const auto weigh = [&](foreign_manifest& each) {
+        each.claim = claim_of(each.policy, each.last_used, now);
+        if (!each.agent || each.claim < memory_claim::kept) return;
+        const std::uint64_t blocks = files_.bytes_on_disk ? files_.bytes_on_disk(each.names) : 0;
+        claimants.push_back(
+            {each.agent->tenant(), each.last_used, each.bytes + blocks, &each.claim});
+    };
+    commons_->foreign.visit_kept(weigh);
+    cut_to_share(std::move(claimants), share_bytes);
+}
+
 agent_index::clean_agent agent_index::most_dispensable(const lock&, system_clock::time_point now,
                                                        const agent_id* keep) {
     clean_agent found;
@@ -310,8 +345,9 @@ agent_index::clean_agent agent_index::most_dispensable(const lock&, system_clock
         if ((keep != nullptr && id == *keep) || agent.dirty || !shape_.any_hot(*agent.state))
             continue;
         // Whose blocks others have too frees nothing, or only together with them.
-        const std::pair score{frees_frames(*agent.state),
-                              dispensability(now - agent.last_used, agent.state->tokens.size())};
+        const clean_agent::score_type score{
+            -static_cast<int>(agent.claim), frees_frames(*agent.state),
+            dispensability(now - agent.last_used, agent.state->tokens.size())};
         if (score > found.score) found = {&agent, score};
     }
     return found;
@@ -367,30 +403,33 @@ agent_index::removal agent_index::choose_removal(const lock&, system_clock::time
         return !commons_->turns.contains(path) && !in_vain.contains(path);
     };
     // What waits for its upload is nowhere else, and goes last.
-    const auto score_of = [&](const std::string& path, double dispensable) {
-        return std::pair(!commons_->spared.contains(path), dispensable);
+    const auto score_of = [&](const std::string& path, memory_claim claim, double dispensable) {
+        return std::tuple(!commons_->spared.contains(path), -static_cast<int>(claim), dispensable);
     };
-    std::pair most{false, -1.0};
+    std::tuple most{false, std::numeric_limits<int>::min(), -1.0};
     for (const auto& [path, each] : commons_->foreign.all()) {
         if (!each.is_understood) chosen.orphans_may_go = false;
         if (!each.is_readable || !may_go_for(owner, each.agent)) continue;
-        const auto score = score_of(path, dispensability(now - each.last_used, each.tokens));
+        const auto score =
+            score_of(path, each.claim, dispensability(now - each.last_used, each.tokens));
         const bool goes = !each.agent || score > most;
         if (chosen.is_leftover || !goes || !is_free(path)) continue;
         chosen.is_leftover = !each.agent;
         most = score;
         chosen.path = path;
+        chosen.claim = each.claim;
     }
     for (agent_index* member : commons_->members) {
         if (chosen.is_leftover) break;
         for (const auto& [id, each] : member->agents_) {
             if (!may_go_for(owner, id)) continue;
             const double score = dispensability(now - each.last_used, each.state->tokens.size());
-            if (std::pair(true, score) <= most || each.dirty || member->held_.contains(id))
-                continue;
+            const std::tuple best{true, -static_cast<int>(each.claim), score};
+            if (best <= most || each.dirty || member->held_.contains(id)) continue;
             const std::string path = member->shape_.manifest_of(id);
-            if (!is_free(path) || score_of(path, score) <= most) continue;
-            most = score_of(path, score);
+            if (!is_free(path) || score_of(path, each.claim, score) <= most) continue;
+            most = score_of(path, each.claim, score);
+            chosen.claim = each.claim;
             chosen.agent = id;
             chosen.member = member;
         }
@@ -420,6 +459,7 @@ void agent_index::visit_removables(const lock&, const std::set<std::string>& in_
 
 foreign_manifest agent_index::take_foreign(const lock&, const std::string& path) {
     commons_->absent.erase(path);
+    commons_->unkept.erase(path);
     return commons_->foreign.take(path);
 }
 
@@ -452,6 +492,10 @@ void agent_index::set_absent(const lock&, const std::string& path, shortfall why
         commons_->absent[path] = why;
 }
 
+void agent_index::set_unkept(const lock&, const std::string& path) {
+    if (commons_->unkept.size() < absent_max) commons_->unkept.insert(path);
+}
+
 agent_index::left_agents agent_index::leave(const lock& locked, const block_hash& fingerprint) {
     left_agents left;
     std::vector<agent_id> ids;
@@ -465,6 +509,7 @@ agent_index::left_agents agent_index::leave(const lock& locked, const block_hash
         kept.created = agent.state->created;
         kept.last_used = agent.last_used;
         kept.sessions = session_names(*agent.state);
+        kept.policy = agent.state->policy;
         left.states.push_back(std::move(agent.state));
         if (kept.bytes > 0) {
             kept.agent = id;
@@ -536,21 +581,6 @@ bool agent_index::can_be_written_again(const agent_record& agent, bool lacks_man
 void agent_index::release(const lock&, const agent_id& id) {
     const auto found = held_.find(id);
     if (--found->second == 0) held_.erase(found);
-}
-
-// --- turns ---
-
-manifest_turn::manifest_turn(agent_index& index, std::string path)
-    : commons_(index.commons_), path_(std::move(path)) {
-    std::unique_lock locked(commons_->mutex);
-    commons_->turn_ended.wait(locked, [&] { return !commons_->turns.contains(path_); });
-    commons_->turns.insert(path_);
-}
-
-manifest_turn::~manifest_turn() {
-    std::lock_guard locked(commons_->mutex);
-    commons_->turns.erase(path_);
-    commons_->turn_ended.notify_all();
 }
 
 }  // namespace semantic::storage

@@ -12,6 +12,7 @@
 #include <condition_variable>
 #include <cstdint>
 #include <functional>
+#include <limits>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -20,11 +21,13 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <tuple>
 #include <unordered_map>
 #include <utility>
 #include <vector>
 
 #include "storage/agents/block_index.hpp"
+#include "storage/agents/policy/memory_claims.hpp"
 #include "storage/agents/prefix_index.hpp"
 #include "storage/agents/state_blocks.hpp"
 #include "storage/disk/foreign_manifests.hpp"
@@ -57,7 +60,8 @@ struct agent_record {
     std::vector<block_hash> kept_names;  // of the recurrent states that it keeps
     std::uint64_t version = 0;           // rises whenever the agent becomes dirty
     bool dirty = false;
-    bool save_failed = false;  // the last save, of a state that is still dirty
+    bool save_failed = false;    // the last save, of a state that is still dirty
+    bool is_over_bound = false;  // it failed because of what may be written
     std::chrono::system_clock::time_point last_used{};
     // Retained for the manifest on disk: the names of blocks, then those of recurrent states.
     std::vector<block_hash> saved;
@@ -68,6 +72,12 @@ struct agent_record {
     std::set<block_hash> pinned;  // the latter
     std::uint64_t manifest_bytes = 0;
     std::optional<manifest_journal> appendable;  // unknown after an opening or a failed save
+    memory_claim claim = memory_claim::none;     // what weigh_claims() found last
+    // Bytes of files that were written for this agent: since it was made, since its last answer
+    // ended, and for the answer before that.
+    std::uint64_t bytes_written = 0;
+    std::uint64_t bytes_of_turn = 0;
+    std::uint64_t bytes_of_last_turn = 0;
 
     void mark_dirty() {
         dirty = true;
@@ -86,6 +96,7 @@ struct index_commons {
     foreign_manifests foreign;    // of no member
     std::map<std::string, shortfall> absent;  // by manifest path
     std::set<std::string> spared;             // paths of manifests that go last
+    std::set<std::string> unkept;             // of `absent`: memories that were to be kept
     std::uint64_t reconciliations = 0;
 };
 
@@ -99,6 +110,8 @@ class agent_index {
         std::function<bool(const block_hash&, kv_part)> is_known;
         /// Says that the files of these blocks must stay.
         std::function<void(std::span<const block_hash>)> retain;
+        /// What the files of these blocks take. May be empty: nothing.
+        std::function<std::uint64_t(std::span<const block_hash>)> bytes_on_disk{};
     };
 
     /// `shape` must live as long.
@@ -166,6 +179,8 @@ class agent_index {
     /// Takes all of a clean agent's blocks out. Returns: the former state, null when it had none.
     state_ptr drop_blocks(const lock&, agent_record& agent);
     enum class passed_frames { saved, all };
+    /// Returns: the former state.
+    state_ptr set_policy(const lock&, agent_record& agent, const memory_policy& policy);
     /// Takes sliding frames out that the agent's next token does not need. Returns: as above.
     state_ptr drop_passed(const lock&, agent_record& agent, passed_frames dropped);
 
@@ -188,11 +203,20 @@ class agent_index {
     void mark_damaged(const lock&, const block_hash& name, kv_part part);
 
     // --- eviction ---
-    /// The clean agent that tier_policy gives up first, agents whose blocks free frames at once
-    /// before others; the larger score goes first, of several indexes too.
+    /// Sets the claims of this index's agents by their policies. Adds those that are kept or pinned
+    /// to `claimants`, for cut_to_share(); they are valid under the lock.
+    void weigh_claims(const lock&, std::chrono::system_clock::time_point now,
+                      std::vector<claimant>& claimants);
+    /// The same of all members and of the foreign manifests, within a share of the disk.
+    void weigh_all_claims(const lock&, std::chrono::system_clock::time_point now,
+                          std::uint64_t share_bytes);
+    /// The clean agent that goes first: by its claim, agents whose blocks free frames at once
+    /// before others, then by tier_policy; the larger score goes first, of several indexes too.
+    /// Requires: weigh_claims().
     struct clean_agent {
+        using score_type = std::tuple<int, bool, double>;
         agent_record* agent = nullptr;  // null: there is none
-        std::pair<bool, double> score{false, -1};
+        score_type score{std::numeric_limits<int>::min(), false, -1};
     };
     clean_agent most_dispensable(const lock&, std::chrono::system_clock::time_point now,
                                  const agent_id* keep);
@@ -213,10 +237,12 @@ class agent_index {
         agent_index* member = nullptr;  // whose agent it is
         bool is_leftover = false;       // of the foreign ones: one that nobody can use
         bool orphans_may_go = true;     // whether it is known which blocks all manifests need
+        memory_claim claim = memory_claim::none;
     };
-    /// Chooses what the disk gives up first: leftovers, then memories of whatever model as
-    /// tier_policy says, those of all members, and only then what is spared; never an agent that is
-    /// dirty or held, nor a manifest of `in_vain` or of a turn.
+    /// Chooses what the disk gives up first: leftovers, then memories of whatever model by their
+    /// claims and as tier_policy says, those of all members, and only then what is spared; never an
+    /// agent that is dirty or held, nor a manifest of `in_vain` or of a turn. Requires:
+    /// weigh_all_claims().
     /// `owner`: only leftovers, and this tenant's memories; null: everybody's.
     removal choose_removal(const lock&, std::chrono::system_clock::time_point now,
                            const std::set<std::string>& in_vain, const tenant_id* owner = nullptr);
@@ -261,6 +287,11 @@ class agent_index {
     shortfall why_absent(const lock&, const std::string& path, const std::string& weights,
                          const agent_id* id = nullptr) const;
     void set_absent(const lock&, const std::string& path, shortfall why);
+    /// Says that the memory of this manifest was to be kept and is gone all the same.
+    void set_unkept(const lock&, const std::string& path);
+    bool is_unkept(const lock&, const std::string& path) const {
+        return commons_->unkept.contains(path);
+    }
 
     /// Returns: the paths of all manifests that are on disk, but for other members'.
     std::vector<std::string> manifests(const lock&) const;
@@ -306,11 +337,20 @@ class agent_index {
 class manifest_turn {
   public:
     /// Waits for its turn.
-    manifest_turn(agent_index& index, std::string path);
+    manifest_turn(agent_index& index, std::string path)
+        : commons_(index.commons_), path_(std::move(path)) {
+        std::unique_lock locked(commons_->mutex);
+        commons_->turn_ended.wait(locked, [&] { return !commons_->turns.contains(path_); });
+        commons_->turns.insert(path_);
+    }
     /// Requires: the path is one that choose_removal() has returned.
     manifest_turn(agent_index& index, std::string path, std::adopt_lock_t)
         : commons_(index.commons_), path_(std::move(path)) {}
-    ~manifest_turn();
+    ~manifest_turn() {
+        std::lock_guard locked(commons_->mutex);
+        commons_->turns.erase(path_);
+        commons_->turn_ended.notify_all();
+    }
     manifest_turn(const manifest_turn&) = delete;
     manifest_turn& operator=(const manifest_turn&) = delete;
 

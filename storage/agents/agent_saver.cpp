@@ -7,6 +7,7 @@
 
 #include "storage/disk/manifest.hpp"
 #include "storage/files/checksum.hpp"
+#include "storage/types/assert.hpp"
 
 namespace semantic::storage {
 
@@ -19,9 +20,15 @@ result<save_report> agent_saver::save(const agent_id& id, save_extent extent) {
         report = save_once(id, path, extent, left);
     if (report) return report;
     ++parts_.probe.save_failures;
-    if (report.error().code == errc::out_of_space) ++parts_.probe.saves_out_of_space;
+    if (left.is_over_bound)
+        ++parts_.probe.saves_over_bound;
+    else if (report.error().code == errc::out_of_space)
+        ++parts_.probe.saves_out_of_space;
     const agent_index::lock locked(parts_.index);
-    if (agent_record* agent = parts_.index.find(locked, id)) agent->save_failed = agent->dirty;
+    if (agent_record* agent = parts_.index.find(locked, id)) {
+        agent->save_failed = agent->dirty;
+        agent->is_over_bound = left.is_over_bound;
+    }
     return report;
 }
 
@@ -34,8 +41,11 @@ result<save_report> agent_saver::save_once(const agent_id& id, const std::string
     std::vector<block_hash> all_names = concatenated(saved.names, saved.kept_names);
     parts_.blocks.retain(all_names);
     const auto start = std::chrono::steady_clock::now();
-    auto plan = plan_manifest(saved);
-    auto report = plan ? write_out(path, saved, *plan, left) : result<save_report>(plan.error());
+    auto plan = plan_manifest(saved, saved.bytes_written);
+    save_report written;
+    const auto done =
+        plan ? write_out(path, saved, *plan, left, written) : result<void>(plan.error());
+    result<save_report> report = done ? result<save_report>(written) : done.error();
     parts_.probe.save_time.observe(
         std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
     std::vector<block_hash> dropped;
@@ -48,7 +58,10 @@ result<save_report> agent_saver::save_once(const agent_id& id, const std::string
             report =
                 failure{errc::not_found, parts_.options.directory + ": files went away meanwhile"};
         }
+        agent.bytes_written += written.bytes_written;
+        agent.bytes_of_turn += written.bytes_written;
         agent.save_failed = !report;
+        if (report) agent.is_over_bound = false;
         with_passed = parts_.index.drop_passed(locked, agent, agent_index::passed_frames::saved);
         if (!report) {
             // What the manifest needs stays: the file may have been written all the same.
@@ -84,7 +97,9 @@ agent_saver::snapshot agent_saver::take_snapshot(const agent_id& id, save_extent
                    agent->version,
                    agent->manifest_bytes,
                    parts_.index.reconciliations(locked),
-                   {}};
+                   {},
+                   agent->bytes_written,
+                   agent->bytes_of_turn};
     if (extent == save_extent::full_blocks) saved.state = without_tail(*agent, saved.names);
     if (saved.state) choose_kept(*agent, saved);
     // Whatever goes wrong from here on, the file may then end with anything.
@@ -141,8 +156,10 @@ std::vector<block_mark> agent_saver::marks_of(const agent_state& state,
 }
 
 /// Returns: a record to append that brings what is new, or the whole file where there is nothing to
-/// append to, or where what was appended has come to be more than a file.
-result<agent_saver::manifest_plan> agent_saver::plan_manifest(const snapshot& saved) const {
+/// append to, or where what was appended has come to be more than a file. `bytes_written`: for the
+/// agent, in all; the plan is as long whatever it is.
+result<agent_saver::manifest_plan> agent_saver::plan_manifest(const snapshot& saved,
+                                                              std::uint64_t bytes_written) const {
     const agent_state& state = *saved.state;
     manifest agent;
     for (std::size_t i = 0; i < saved.names.size(); ++i) {
@@ -161,6 +178,9 @@ result<agent_saver::manifest_plan> agent_saver::plan_manifest(const snapshot& sa
     for (const auto& [note, value] : {std::pair(model_note, &parts_.options.model),
                                       std::pair(model_name_note, &parts_.options.model_name)})
         if (!value->empty()) agent.notes[note] = *value;
+    agent.notes[written_note] = encode_written(bytes_written);
+    if (const std::string policy = encode_policy(state.policy); !policy.empty())
+        agent.notes[policy_note] = policy;
     agent.notes.erase(private_note);
     if (state.is_private()) agent.notes[private_note] = parts_.shape.salt_of(state);
     agent.messages = state.messages;
@@ -233,35 +253,46 @@ evictor::unmet_write agent_saver::size_of_write(const snapshot& saved,
 }
 
 /// If the file system is full despite the reservation, `left` says what is missing.
-result<save_report> agent_saver::write_out(const std::string& relative, const snapshot& saved,
-                                           const manifest_plan& plan,
-                                           cache_directory::repairs& left) {
+result<void> agent_saver::write_out(const std::string& relative, const snapshot& saved,
+                                    manifest_plan& plan, cache_directory::repairs& left,
+                                    save_report& report) {
     evictor::unmet_write size = size_of_write(saved, plan);
     if (const auto before = std::exchange(left.unmet, std::nullopt)) {
         size.bytes_removed = before->bytes_removed;
         size.in_vain = before->in_vain;
         size.has_removed_directories = before->has_removed_directories;
     }
+    write_bound& bound = parts_.home->writes;
+    if (auto why = bound.reserve(size.bytes, saved.bytes_of_turn, write_bound::clock::now())) {
+        left.is_over_bound = true;
+        return failure{errc::out_of_space, std::move(*why)};
+    }
     auto room = room_.free_disk(size.bytes);
-    if (!room) return room.error();
-    save_report report;
-    auto written = write_files(relative, saved, plan, *room, report);
+    auto written = room ? write_files(relative, saved, plan, *room, report) : room.error();
+    bound.settle(size.bytes, report.bytes_written);
+    if (!room) return written;
     if (written) {
         room_.note_written(report.bytes_written);
-        return report;
+        return written;
     }
     size.has_progressed = report.bytes_written > 0;
     left.unmet = std::move(size);
-    return written.error();
+    return written;
 }
 
 result<void> agent_saver::write_files(const std::string& relative, const snapshot& saved,
-                                      const manifest_plan& plan, disk_quota::promise& room,
+                                      manifest_plan& plan, disk_quota::promise& room,
                                       save_report& report) {
     if (auto ok = write_blocks(saved, room, report); !ok) return ok;
     if (auto ok = write_kept(saved, room, report); !ok) return ok;
     if (auto ok = parts_.blocks.make_lasting(concatenated(saved.names, saved.kept_names)); !ok)
         return ok;
+    // Once more: the manifest says what was written for the agent, itself included.
+    const std::uint64_t bytes = plan.bytes.size();
+    auto told = plan_manifest(saved, saved.bytes_written + report.bytes_written + bytes);
+    if (!told) return told.error();
+    ASSERT(told->bytes.size() == bytes);
+    plan = std::move(*told);
     const std::string path = parts_.full_path(relative);
     const auto ok = plan.append ? append_manifest(parts_.files, path, plan.bytes)
                                 : replace_file(parts_.files, path, plan.bytes);

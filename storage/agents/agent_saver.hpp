@@ -34,6 +34,8 @@ class agent_saver {
         std::uint64_t file_bytes = 0;  // of the manifest on disk
         std::uint64_t reconciliations = 0;
         std::optional<manifest_journal> before;
+        std::uint64_t bytes_written = 0;  // for the agent, before this save
+        std::uint64_t bytes_of_turn = 0;  // likewise
     };
     /// The bytes of a save's manifest, and what is known of the file once they are in it.
     struct manifest_plan {
@@ -48,13 +50,12 @@ class agent_saver {
     state_ptr without_tail(const agent_record& agent, std::vector<block_hash>& names) const;
     std::vector<block_mark> marks_of(const agent_state& state,
                                      const std::vector<block_hash>& names) const;
-    result<manifest_plan> plan_manifest(const snapshot& saved) const;
+    result<manifest_plan> plan_manifest(const snapshot& saved, std::uint64_t bytes_written) const;
     evictor::unmet_write size_of_write(const snapshot& saved, const manifest_plan& plan) const;
-    result<save_report> write_out(const std::string& relative, const snapshot& saved,
-                                  const manifest_plan& plan, cache_directory::repairs& left);
+    result<void> write_out(const std::string& relative, const snapshot& saved, manifest_plan& plan,
+                           cache_directory::repairs& left, save_report& report);
     result<void> write_files(const std::string& relative, const snapshot& saved,
-                             const manifest_plan& plan, disk_quota::promise& room,
-                             save_report& report);
+                             manifest_plan& plan, disk_quota::promise& room, save_report& report);
     result<void> write_blocks(const snapshot& saved, disk_quota::promise& room,
                               save_report& report);
     result<void> write_kept(const snapshot& saved, disk_quota::promise& promised,

@@ -362,6 +362,7 @@ void cache_directory::index_foreign(read_file file) {
     if (file.by == use::other_model) {
         kept.agent = file.id;
         kept.sessions = note(sessions_note);
+        kept.policy = decode_policy(note(policy_note));
         parts_.index.add_label(locked, agent.fingerprint,
                                {note(model_note), note(model_name_note)});
     } else {
@@ -375,12 +376,19 @@ agent_record cache_directory::record_of(read_file file) {
     manifest& agent = file.found->agent;
     agent_record entry;
     entry.last_used = agent.last_used;
+    const auto take_note = [&](const char* key) {
+        auto note = agent.notes.extract(key);
+        return note ? std::move(note.mapped()) : std::string();
+    };
+    const memory_policy policy = decode_policy(take_note(policy_note));
+    entry.bytes_written = decode_written(take_note(written_note));
     std::vector<kept_state> states;
     for (const manifest_state& each : agent.states) states.push_back({each.tokens, each.is_root});
-    entry.state = std::make_shared<const agent_state>(agent_state{
-        *file.id, std::move(agent.tokens), std::move(agent.text), std::move(agent.token_ends),
-        std::vector<kv_block_parts>(file.names.size()), agent.created, agent.last_used,
-        std::move(agent.notes), std::move(agent.messages), file.private_salt, std::move(states)});
+    entry.state = std::make_shared<const agent_state>(
+        agent_state{*file.id, std::move(agent.tokens), std::move(agent.text),
+                    std::move(agent.token_ends), std::vector<kv_block_parts>(file.names.size()),
+                    agent.created, agent.last_used, std::move(agent.notes),
+                    std::move(agent.messages), file.private_salt, std::move(states), policy});
     entry.names = file.names;
     entry.kept_names = file.kept_names;
     entry.saved_blocks = file.names.size();
@@ -569,6 +577,7 @@ void cache_directory::reconcile() {
 }
 
 bool cache_directory::repair(const failure& fault, repairs& left) {
+    if (left.is_over_bound) return false;
     if (fault.code == errc::out_of_space) {
         // What somebody else had may be free again; else the file system is out of what no budget
         // counts, such as inodes.

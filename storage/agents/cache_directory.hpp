@@ -43,6 +43,7 @@ class cache_directory {
     result<void> adopt(const agent_id& id, const std::string& manifest, const file_source& blocks);
     /// What may still be done for a save that fails.
     struct repairs {
+        bool is_over_bound = false;  // nothing helps: a bound on what may be written is reached
         bool is_first = true;
         int removals = 16;  // of agents, one after the other
         int renewals = 2;   // of directories

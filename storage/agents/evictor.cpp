@@ -41,6 +41,10 @@ state_ptr evictor::evict_clean(const agent_index::lock& locked, const agent_id* 
     const auto now = std::chrono::system_clock::now();
     store_parts* owner = nullptr;
     agent_index::clean_agent victim;
+    std::vector<claimant> claimants;
+    for (store_parts* each : in_pool(locked)) each->index.weigh_claims(locked, now, claimants);
+    cut_to_share(std::move(claimants),
+                 share_of(parts_.pool.budget().bytes(), parts_.options.kept_share_percent));
     for (store_parts* each : in_pool(locked)) {
         const agent_id* kept = each == &parts_ ? keep : nullptr;
         const auto found = each->index.most_dispensable(locked, now, kept);
@@ -51,6 +55,7 @@ state_ptr evictor::evict_clean(const agent_index::lock& locked, const agent_id* 
     if (owner == nullptr) return nullptr;
     state_ptr former = owner->index.drop_blocks(locked, *victim.agent);
     ++parts_.probe.evictions;
+    if (victim.agent->claim >= memory_claim::kept) ++parts_.probe.kept_evictions;
     evictor(*owner).tell(former->id, memory_fate::evicted);
     return former;
 }
@@ -223,8 +228,7 @@ bool evictor::remove_one(std::set<std::string>& in_vain) { return remove_one(in_
 
 bool evictor::remove_one(std::set<std::string>& in_vain, const tenant_id* owner) {
     const std::shared_lock visiting(parts_.home->visits);
-    const agent_index::removal chosen = parts_.index.choose_removal(
-        agent_index::lock(parts_.index), std::chrono::system_clock::now(), in_vain, owner);
+    const agent_index::removal chosen = choose_removal(in_vain, owner);
     std::optional<manifest_turn> mine;
     if (!chosen.path.empty()) mine.emplace(parts_.index, chosen.path, std::adopt_lock);
     if (!chosen.is_leftover && chosen.orphans_may_go && parts_.blocks.remove_unneeded() > 0)
@@ -237,7 +241,18 @@ bool evictor::remove_one(std::set<std::string>& in_vain, const tenant_id* owner)
             gone = evictor(*each).remove_agent(*chosen.agent, chosen.path);
     if (chosen.member == &parts_.index) gone = remove_agent(*chosen.agent, chosen.path);
     if (!gone) in_vain.insert(chosen.path);
+    if (gone && chosen.claim >= memory_claim::kept) {
+        ++parts_.probe.kept_removals;
+        parts_.index.set_unkept(agent_index::lock(parts_.index), chosen.path);
+    }
     return true;
+}
+
+agent_index::removal evictor::choose_removal(const std::set<std::string>& in_vain,
+                                             const tenant_id* owner) {
+    const agent_index::lock locked(parts_.index);
+    parts_.weigh_disk_claims(locked);
+    return parts_.index.choose_removal(locked, std::chrono::system_clock::now(), in_vain, owner);
 }
 
 /// Requires: the manifest's turn. Returns: whether it is gone.

@@ -65,6 +65,8 @@ class evictor {
         std::function<result<disk_quota::answer>(std::optional<std::uint64_t> left_free)>;
     result<void> make_disk_room(const tenant_id* owner, const room_seeker& ask);
     bool remove_one(std::set<std::string>& in_vain, const tenant_id* owner);
+    agent_index::removal choose_removal(const std::set<std::string>& in_vain,
+                                        const tenant_id* owner);
     /// The disk before a removal.
     struct disk_moment {
         disk_space space;

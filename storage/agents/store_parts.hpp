@@ -14,6 +14,7 @@
 
 #include "storage/agents/agent_cache_store.hpp"
 #include "storage/agents/agent_index.hpp"
+#include "storage/agents/policy/write_bound.hpp"
 #include "storage/agents/state_blocks.hpp"
 #include "storage/disk/block_files.hpp"
 #include "storage/disk/disk_quota.hpp"
@@ -39,7 +40,15 @@ inline std::vector<block_hash> concatenated(std::vector<block_hash> first,
 constexpr const char* model_note = "model";
 constexpr const char* model_name_note = "model_name";
 constexpr const char* private_note = "private";
-constexpr std::size_t own_notes = 3;
+// How many bytes were written for the agent, as 20 digits, so that manifests do not differ in
+// length for it; policy_note is another one.
+constexpr const char* written_note = "written";
+constexpr std::size_t own_notes = 5;
+
+/// A tenant's part of `bytes` that policies may claim.
+inline std::uint64_t share_of(std::uint64_t bytes, unsigned percent) {
+    return bytes / 100 * percent + bytes % 100 * percent / 100;
+}
 
 struct store_parts;
 
@@ -62,8 +71,9 @@ struct open_directory {
     block_files blocks;
     const std::shared_ptr<record_books> records = std::make_shared<record_books>();
     const std::shared_ptr<index_commons> index = std::make_shared<index_commons>();
-    std::mutex relief_mutex;           // held while files are removed to make room on the disk
-    removal_trust trust;               // guarded by relief_mutex
+    std::mutex relief_mutex;  // held while files are removed to make room on the disk
+    removal_trust trust;      // guarded by relief_mutex
+    write_bound writes;
     std::vector<store_parts*> stores;  // guarded by the index's mutex
     /// Held shared by a store that works on another store's data; a store that closes locks it
     /// exclusively.
@@ -99,13 +109,20 @@ struct store_parts {
               shape,
               {[this](const block_hash& name, kv_part part) { return blocks.is_good(name, part); },
                [this](const block_hash& name, kv_part part) { return blocks.is_known(name, part); },
-               [this](std::span<const block_hash> names) { blocks.retain(names); }},
+               [this](std::span<const block_hash> names) { blocks.retain(names); },
+               [this](std::span<const block_hash> names) { return blocks.bytes_on_disk(names); }},
               home->index) {}
     store_parts(const store_parts&) = delete;
     store_parts& operator=(const store_parts&) = delete;
 
     std::string full_path(const std::string& relative) const {
         return options.directory + "/" + relative;
+    }
+
+    /// Sets what all agents' policies come to on the disk now.
+    void weigh_disk_claims(const agent_index::lock& locked) {
+        index.weigh_all_claims(locked, std::chrono::system_clock::now(),
+                               share_of(probe.disk_budget_bytes, options.kept_share_percent));
     }
 
     /// state_blocks::runs() with the model's name.

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "storage/types/ids.hpp"
+#include "storage/types/memory_policy.hpp"
 
 namespace semantic::storage {
 
@@ -27,6 +28,8 @@ struct foreign_manifest {
     std::chrono::system_clock::time_point created{};
     std::chrono::system_clock::time_point last_used{};
     std::string sessions{};  // under whose names its text was said, as its note says
+    memory_policy policy{};  // as its note says
+    memory_claim claim = memory_claim::none;  // as agent_record has it
     /// Whether `names` is all that it needs; else it is of another format, and nobody can tell.
     bool is_understood = true;
     /// Whether it could be read. What could not, as by a fault of the disk that may pass, is
@@ -51,6 +54,12 @@ class foreign_manifests {
     /// Returns: what was there; nothing retained where there was none.
     foreign_manifest take(const std::string& path);
     const by_path& all() const noexcept { return by_path_; }
+    /// Calls `visit` with each that has a policy.
+    template <class Visit>
+    void visit_kept(const Visit& visit) {
+        for (auto& [path, each] : by_path_)
+            if (!each.policy.is_empty()) visit(each);
+    }
     /// Those whose paths begin so. Valid until something is added or taken.
     std::vector<by_path::const_iterator> beginning_with(std::string_view part) const;
 

@@ -11,6 +11,7 @@
 #include "storage/pool/block_pool.hpp"
 #include "storage/pool/recurrent_state.hpp"
 #include "storage/types/ids.hpp"
+#include "storage/types/memory_policy.hpp"
 
 namespace semantic::storage {
 
@@ -55,6 +56,8 @@ struct agent_state {
     /// Where a sequence can go on from, ascending, each within `tokens`; at most `kept_states_max`.
     /// Empty where the layout has no states, else KV behind the last of them is of no use yet.
     std::vector<kept_state> states{};
+    /// How long it is to be kept. In a state that is published: what it leaves out is as before.
+    memory_policy policy{};
 
     bool is_private() const noexcept { return private_salt != block_hash{}; }
 };

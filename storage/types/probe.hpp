@@ -34,8 +34,12 @@ struct store_probe {
     std::atomic<std::uint64_t> disk_removals{0};  // memories, of any model, removed for the quota
     std::atomic<std::uint64_t> incompatible_removals{0};  // leftovers removed for it
     std::atomic<std::uint64_t> agents_lost{0};  // left the pool although they could not be saved
-    latency_histogram save_time;                // of saves that wrote something, failed ones too
-    latency_histogram restore_time;             // as restore_us
+    // Part of evictions and of disk_removals: memories that their policies were to keep.
+    std::atomic<std::uint64_t> kept_evictions{0};
+    std::atomic<std::uint64_t> kept_removals{0};
+    std::atomic<std::uint64_t> saves_over_bound{0};  // part of save_failures: see write_bound
+    latency_histogram save_time;     // of saves that wrote something, failed ones too
+    latency_histogram restore_time;  // as restore_us
     // Gauges.
     std::atomic<std::uint64_t> disk_bytes{0};  // every file in the directory
     std::atomic<std::uint64_t> disk_budget_bytes{0};

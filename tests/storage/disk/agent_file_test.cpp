@@ -264,7 +264,7 @@ TEST_F(agent_file_test, as_many_notes_are_taken_as_a_manifest_has_room_for) {
     options.model = "weights";
     options.model_name = "name";
     const auto store = std::move(*agent_cache_store::open(options, pool));
-    bytes_file most = with_notes(253), more = with_notes(254);
+    bytes_file most = with_notes(251), more = with_notes(252);
     ASSERT_TRUE(store->import_agent(id_of("b"), most, anything));
     ASSERT_TRUE(store->save(id_of("b")));
     EXPECT_EQ(store->import_agent(id_of("b"), more, anything).error().code, errc::corrupt);

@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include "storage/agents/tier_policy.hpp"
+#include "storage/agents/policy/tier_policy.hpp"
 #include "storage/disk/removal_trust.hpp"
 
 namespace semantic::storage {

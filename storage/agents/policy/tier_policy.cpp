@@ -1,4 +1,4 @@
-#include "storage/agents/tier_policy.hpp"
+#include "storage/agents/policy/tier_policy.hpp"
 
 #include <algorithm>
 

@@ -1,0 +1,23 @@
+#pragma once
+// What a store says of its agents, of those of other models, and of what a tenant has. Thread: safe
+// from any; waits for the index's lock, never for the disk.
+
+#include <vector>
+
+#include "storage/agents/agent_cache_store.hpp"
+#include "storage/agents/store_parts.hpp"
+
+namespace semantic::storage {
+
+/// Requires: claims were weighed, where the agent has a policy.
+agent_summary summary_of(const store_parts& parts, const agent_index::lock& locked,
+                         const agent_id& id, const agent_record& agent);
+/// As agent_cache_store::list(). `tenant`: whose; null: everybody's.
+std::vector<agent_summary> summaries_of(store_parts& parts, const tenant_id* tenant);
+/// As agent_cache_store::list_others().
+std::vector<other_memory> other_memories_of(const store_parts& parts, const tenant_id* tenant);
+/// As agent_cache_store::inspect_others().
+std::vector<other_memory> other_memories_of(const store_parts& parts, const agent_id& id);
+tenant_usage usage_of(const store_parts& parts, const tenant_id& tenant);
+
+}  // namespace semantic::storage

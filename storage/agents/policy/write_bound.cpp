@@ -1,0 +1,75 @@
+#include "storage/agents/policy/write_bound.hpp"
+
+#include <algorithm>
+#include <charconv>
+
+namespace semantic::storage {
+
+namespace {
+
+constexpr std::size_t note_digits = 20;
+
+std::string sentence_of(std::uint64_t wanted, std::uint64_t written, std::uint64_t limit,
+                        const char* span, const char* option) {
+    return std::to_string(wanted) + " bytes are to be written, " + std::to_string(written) +
+           " were written " + span + ", and " + option + " allows " + std::to_string(limit) +
+           ": the memory stays in RAM only";
+}
+
+bool exceeds(std::uint64_t bytes, std::uint64_t written, std::uint64_t limit) {
+    return limit != 0 && (written > limit || bytes > limit - written);
+}
+
+}  // namespace
+
+void write_bound::set_limits(const write_limits& limits) {
+    const std::lock_guard lock(mutex_);
+    limits_ = limits;
+}
+
+std::optional<std::string> write_bound::reserve(std::uint64_t bytes, std::uint64_t turn_bytes,
+                                                clock::time_point now) {
+    const std::lock_guard lock(mutex_);
+    begin_day(now);
+    if (exceeds(bytes, turn_bytes, limits_.turn_bytes))
+        return sentence_of(bytes, turn_bytes, limits_.turn_bytes, "in this turn",
+                           "--disk-writes-per-turn-mb");
+    if (exceeds(bytes, bytes_, limits_.day_bytes))
+        return sentence_of(bytes, bytes_, limits_.day_bytes, "today", "--disk-writes-per-day-mb");
+    bytes_ += bytes;
+    return std::nullopt;
+}
+
+void write_bound::settle(std::uint64_t reserved, std::uint64_t written) {
+    const std::lock_guard lock(mutex_);
+    // Of a reservation of yesterday nothing is left.
+    bytes_ -= std::min(bytes_, reserved);
+    bytes_ += written;
+}
+
+std::uint64_t write_bound::bytes_of_day(clock::time_point now) {
+    const std::lock_guard lock(mutex_);
+    begin_day(now);
+    return bytes_;
+}
+
+void write_bound::begin_day(clock::time_point now) {
+    const auto day = std::chrono::floor<std::chrono::days>(now);
+    if (day <= day_) return;
+    day_ = day;
+    bytes_ = 0;
+}
+
+std::string encode_written(std::uint64_t bytes) {
+    const std::string digits = std::to_string(bytes);
+    return std::string(note_digits - digits.size(), '0') + digits;
+}
+
+std::uint64_t decode_written(std::string_view note) {
+    std::uint64_t bytes = 0;
+    const auto [end, error] = std::from_chars(note.data(), note.data() + note.size(), bytes);
+    const bool is_number = error == std::errc() && end == note.data() + note.size();
+    return is_number && note.size() == note_digits ? bytes : 0;
+}
+
+}  // namespace semantic::storage

@@ -1,0 +1,49 @@
+#pragma once
+// How many bytes may be written to the disk for agents' memories, a day and for one turn of an
+// agent: disks wear. Owner: open_directory. Thread: safe from any; waits for a short mutex.
+
+#include <chrono>
+#include <cstdint>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <string_view>
+
+namespace semantic::storage {
+
+/// 0: any number.
+struct write_limits {
+    std::uint64_t day_bytes = 0;   // of all agents together, a day in UTC
+    std::uint64_t turn_bytes = 0;  // of one agent, from the end of one answer to that of the next
+};
+
+/// Counts from when it is made: a program that is started again begins a new day.
+class write_bound {
+  public:
+    using clock = std::chrono::system_clock;
+
+    void set_limits(const write_limits& limits);
+    /// Counts `bytes`, of an agent for which `turn_bytes` were written in its turn. Returns: a
+    /// sentence that says which limit is in the way, and nothing is counted; else nothing.
+    std::optional<std::string> reserve(std::uint64_t bytes, std::uint64_t turn_bytes,
+                                       clock::time_point now);
+    /// Replaces what was reserved by what was really written.
+    void settle(std::uint64_t reserved, std::uint64_t written);
+    /// Returns: what was written, or is reserved, on the day of `now`.
+    std::uint64_t bytes_of_day(clock::time_point now);
+
+  private:
+    void begin_day(clock::time_point now);
+
+    std::mutex mutex_;  // guards everything below
+    write_limits limits_;
+    std::chrono::sys_days day_{};
+    std::uint64_t bytes_ = 0;  // of that day
+};
+
+/// How a manifest's note has the bytes that were written for an agent: 20 digits.
+std::string encode_written(std::uint64_t bytes);
+/// Returns: 0 for a note that this program has not written.
+std::uint64_t decode_written(std::string_view note);
+
+}  // namespace semantic::storage
