@@ -22,6 +22,11 @@ agent_info info_of(const model_info& loaded, const storage::kv_layout& layout,
     info.state_places = agent.state_places;
     info.state_pool_bytes = agent.states_held * layout.state_frames() * frame_bytes;
     info.state_disk_bytes = agent.state_disk_bytes;
+    info.policy = agent.policy;
+    info.claim = agent.claim;
+    info.bytes_written = agent.bytes_written;
+    info.bytes_of_turn = agent.bytes_of_turn;
+    info.is_over_bound = agent.is_over_bound;
     info.memories.push_back({loaded.id, loaded.fingerprint, true, info.hot, agent.tokens,
                              info.pool_bytes, agent.disk_bytes, agent.last_used});
     return info;

@@ -4,19 +4,18 @@
 #include <array>
 #include <atomic>
 #include <filesystem>
-#include <fstream>
-#include <iterator>
 #include <optional>
 #include <thread>
 #include <unistd.h>
 
 #include "engine/agent_infos.hpp"
 #include "engine/engine_sharing.hpp"
-#include "engine/fingerprint.hpp"
+#include "engine/fork_place.hpp"
 #include "engine/kernels/kernels.hpp"
 #include "engine/model/config/model_config.hpp"
 #include "engine/model/transformer.hpp"
 #include "engine/model_description.hpp"
+#include "engine/model_fingerprint.hpp"
 #include "engine/packed_weights.hpp"
 #include "engine/prompt/resolve.hpp"
 #include "engine/prompt/token_text.hpp"
@@ -27,9 +26,7 @@
 #include "engine/text/template/template_probe.hpp"
 #include "engine/text/tokenizer/tokenizer.hpp"
 #include "storage/agents/agent_cache_store.hpp"
-#include "storage/disk/block_file.hpp"
 #include "storage/disk/record_files.hpp"
-#include "storage/disk/state_file.hpp"
 #include "storage/files/checksum.hpp"
 #include "storage/files/file.hpp"
 #include "storage/files/safetensors.hpp"
@@ -46,9 +43,6 @@ class engine_commons {
 
 namespace {
 
-// Part of the fingerprint: raise it when the same weights and tokens would give another KV.
-constexpr std::string_view kv_format_version = "5";
-
 // How often an export starts again because the pool has no frames for all of the agent.
 constexpr int export_retries = 20;
 
@@ -58,11 +52,6 @@ std::size_t default_budget() {
     auto pages = static_cast<std::size_t>(sysconf(_SC_PHYS_PAGES));
     auto page_bytes = static_cast<std::size_t>(sysconf(_SC_PAGE_SIZE));
     return std::min(default_budget_max, pages / 5 * 2 * page_bytes);
-}
-
-std::string read_file(const std::filesystem::path& path) {
-    std::ifstream file(path, std::ios::binary);
-    return {std::istreambuf_iterator<char>(file), {}};
 }
 
 storage::failure unusable(const std::string& why) { return {storage::errc::bad_value, why}; }
@@ -121,7 +110,11 @@ class local_engine final : public engine {
         if (done) sharing_->note_saved(agent);
         return done;
     }
-    storage::result<void> fork(const storage::agent_id& from, const storage::agent_id& to) override;
+    storage::result<void> fork(const storage::agent_id& from, const storage::agent_id& to,
+                               const fork_point& at) override;
+    storage::result<void> set_policy(const storage::agent_id& agent,
+                                     const storage::memory_policy& policy) override;
+    storage::result<prefetched_memory> prefetch(const storage::agent_id& agent) override;
     storage::result<void> evict(const storage::agent_id& agent) override;
     storage::result<void> erase(const storage::agent_id& agent) override {
         const bool was_shared = sharing_->bring(agent);
@@ -291,16 +284,45 @@ std::optional<agent_info> local_engine::inspect(const storage::agent_id& agent) 
     return std::move(infos.front());
 }
 
-storage::result<void> local_engine::fork(const storage::agent_id& from,
-                                         const storage::agent_id& to) {
+storage::result<void> local_engine::fork(const storage::agent_id& from, const storage::agent_id& to,
+                                         const fork_point& at) {
     if (from.tenant() != to.tenant()) return unusable("agents of different tenants share nothing");
     sharing_->bring(from);
     sharing_->bring(to);
+    const auto place = find_fork_place(*store_, from, at);
+    if (!place) return place.error();
     storage::result<void> done;
-    scheduler_.with_transient_hold([&] { done = store_->fork(from, to); });
+    scheduler_.with_transient_hold([&] { done = store_->fork(from, to, false, *place); });
     if (done) tell(to, agent_changed::change::forked);
     if (done) sharing_->note_saved(to);
     return done;
+}
+
+storage::result<void> local_engine::set_policy(const storage::agent_id& agent,
+                                               const storage::memory_policy& policy) {
+    sharing_->bring(agent);
+    const auto done = store_->set_policy(agent, policy);
+    if (done) sharing_->note_saved(agent);
+    return done;
+}
+
+storage::result<prefetched_memory> local_engine::prefetch(const storage::agent_id& agent) {
+    sharing_->bring(agent);
+    const auto state = store_->find(agent);
+    if (!state) return storage::failure{storage::errc::not_found, "no agent " + agent.str()};
+    prefetched_memory brought;
+    scheduler_.with_transient_hold([&] {
+        const auto pinned = store_->hold(agent);
+        const auto found = store_->restore(*state, static_cast<int>(state->tokens.size()));
+        if (!found) {
+            brought.why = to_string(found.error().code);
+            return;
+        }
+        brought.tokens = found->tokens;
+        brought.tokens_read = found->tokens_read;
+        if (found->why != storage::shortfall::none) brought.why = to_string(found->why);
+    });
+    return brought;
 }
 
 storage::result<void> local_engine::evict(const storage::agent_id& agent) {
@@ -337,6 +359,7 @@ pool_usage local_engine::pool() const {
         usage.frames_shared += agent.frames_shared;
     }
     usage.disk_jobs = scheduler_.disk_jobs();
+    usage.bytes_written_today = store_->bytes_written_today();
     return usage;
 }
 
@@ -404,40 +427,6 @@ storage::result<int> local_engine::import_agent(const storage::agent_id& agent,
     return tokens;
 }
 
-/// What a recipe's stored bytes mean.
-std::string identity_of(const storage::kv_recipe& recipe) {
-    if (recipe.uniform() && !recipe.k.rotated)
-        return "mlx-affine bits=" + std::to_string(recipe.k.bits);
-    return "recipe=" + std::string(storage::name_of(recipe));
-}
-
-storage::block_hash fingerprint_of(const engine_options& options, const chat_template& chat,
-                                   const transformer& model, const model_config& config_read,
-                                   const storage::kv_layout& layout, const key_statistics& keys) {
-    std::string weights = model.weights_hash().hex();
-    std::string config = read_file(std::filesystem::path(options.model_directory) / "config.json");
-    std::string words =
-        read_file(std::filesystem::path(options.model_directory) / "tokenizer.json");
-    words += options.tokenizer_pre;  // all else of a GGUF's tokenizer is in the hash of its files
-    std::string recipe = identity_of(layout.recipe()) +
-                         " group=" + std::to_string(layout.recipe().group_size) +
-                         " block=" + std::to_string(layout.block_tokens()) +
-                         " files=" + std::to_string(storage::block_format_version);
-    if (layout.has_states())
-        recipe += " " + config_read.state_identity() +
-                  " state_files=" + std::to_string(storage::state_format_version);
-    const auto add = [&recipe](const char* label, std::span<const float> numbers) {
-        if (numbers.empty()) return;
-        storage::field_hasher sum;
-        recipe += label + sum.add(std::as_bytes(numbers)).finish().hex();
-    };
-    add(" means=", keys.means);
-    add(" feedback=", keys.feedback);
-    if (const std::string rope = config_read.rope_identity(); !rope.empty()) recipe += " " + rope;
-    std::string chat_rules = chat.identity();
-    return fingerprint({kv_format_version, weights, config, words, chat_rules, recipe});
-}
-
 /// A recipe that does not suit the model is taken when it is asked for, and said.
 void warn_of_recipe(const engine_options& options, const model_config& config,
                     const storage::kv_recipe& recipe) {
@@ -476,6 +465,8 @@ storage::store_options store_options_of(const engine_options& options,
     store.directory = options.cache_directory;
     store.disk_budget_bytes = options.disk_budget_bytes;
     store.record_budget_bytes = options.record_budget_bytes;
+    store.kept_share_percent = options.kept_share_percent;
+    store.writes = {options.disk_writes_per_day_bytes, options.disk_writes_per_turn_bytes};
     store.fingerprint = fingerprint;
     store.model = model.weights_hash().hex();
     store.model_name = name_of_model(options);

@@ -18,6 +18,7 @@
 #include "engine/text/output/answer_format.hpp"
 #include "engine/types/activity_feed.hpp"
 #include "engine/types/conversation.hpp"
+#include "engine/types/fork_point.hpp"
 #include "engine/types/generation.hpp"
 #include "engine/types/held_elsewhere.hpp"
 #include "engine/types/load_progress.hpp"
@@ -27,6 +28,7 @@
 #include "storage/types/errc.hpp"
 #include "storage/types/ids.hpp"
 #include "storage/types/kept_record.hpp"
+#include "storage/types/memory_policy.hpp"
 #include "storage/types/message_place.hpp"
 #include "storage/types/node_news_counts.hpp"
 #include "storage/types/probe.hpp"
@@ -70,6 +72,12 @@ struct engine_options {
     std::size_t cache_budget_bytes = 0;     // pool size; 0: min(8 GiB, 40 % of RAM)
     std::uint64_t disk_budget_bytes = 0;    // of all cache files; 0: min(10 % of the disk, 64 GiB)
     std::uint64_t record_budget_bytes = 0;  // part of it; 0: min(a quarter of it, 4 GiB)
+    /// What one tenant's kept and pinned memories may take of the pool and of the disk budget.
+    unsigned kept_share_percent = 50;
+    // What may be written for agents' memories; 0: any number of bytes. What exceeds it stays in
+    // RAM only.
+    std::uint64_t disk_writes_per_day_bytes = 0;   // of all agents together, a day in UTC
+    std::uint64_t disk_writes_per_turn_bytes = 0;  // of an agent, for one answer
     /// How K and V are kept, by name (storage/pool/kv_recipe.hpp); auto: the smallest recipe that
     /// leaves the model as it is, found by measurement (engine/recipe/calibration.hpp).
     std::string kv_recipe = "auto";
@@ -178,8 +186,21 @@ struct agent_info {
     std::vector<memory_info> memories{};  // the loaded model's first
     // Recurrent states: the tokens before each place that the agent can go on from, ascending.
     std::vector<int> state_places{};
-    std::uint64_t state_pool_bytes = 0;  // part of pool_bytes
-    std::uint64_t state_disk_bytes = 0;  // part of disk_bytes
+    std::uint64_t state_pool_bytes = 0;                         // part of pool_bytes
+    std::uint64_t state_disk_bytes = 0;                         // part of disk_bytes
+    storage::memory_policy policy{};                            // what was asked for
+    storage::memory_claim claim = storage::memory_claim::none;  // what that comes to on the disk
+    // Bytes of files that were written for it: since it was made, and for its last answer.
+    std::uint64_t bytes_written = 0;
+    std::uint64_t bytes_of_turn = 0;
+    bool is_over_bound = false;  // dirty, because a bound on what may be written is reached
+};
+
+/// How much of a memory is in the pool.
+struct prefetched_memory {
+    int tokens = 0;
+    int tokens_read = 0;  // part of them that came from the disk just now
+    std::string why{};    // where it is not all of it: "pool_exhausted", "evicted", "corrupt", ...
 };
 
 /// What one model remembers of all of a tenant's agents.
@@ -212,6 +233,7 @@ struct pool_usage {
     std::uint64_t agents_dirty = 0;
     std::uint64_t frames_shared = 0;  // places in agents' memories whose frame others have too
     std::uint64_t disk_jobs = 0;      // saves and restores that wait or run
+    std::uint64_t bytes_written_today = 0;  // to disk, for all agents of all models, in UTC
 };
 
 /// An agent's memory as one safetensors file (storage/FORMAT.md §8), on its way out and in.
@@ -262,10 +284,19 @@ class engine {
     /// already, of whatever model; io, out_of_space: it exists, but is not saved.
     virtual storage::result<void> create(const storage::agent_id& agent) = 0;
     /// Blocks. Gives the new agent `to` what the loaded model remembers of `from`, without copying
-    /// it. Errors: not_found; bad_value, when the tenants differ or there is a `to` already; io,
-    /// out_of_space: `to` exists, but is not saved.
-    virtual storage::result<void> fork(const storage::agent_id& from,
-                                       const storage::agent_id& to) = 0;
+    /// it, up to a point: the two share the blocks up to there. Errors: not_found, also for an
+    /// answer that `from` does not have; bad_value, when the tenants differ, there is a `to`
+    /// already or `from` has fewer tokens; io, out_of_space: `to` exists, but is not
+    /// saved.
+    virtual storage::result<void> fork(const storage::agent_id& from, const storage::agent_id& to,
+                                       const fork_point& at = {}) = 0;
+    /// Blocks. Makes `policy` the agent's, in place of what it had. Errors: not_found; io,
+    /// out_of_space: it holds until the program ends.
+    virtual storage::result<void> set_policy(const storage::agent_id& agent,
+                                             const storage::memory_policy& policy) = 0;
+    /// Blocks. Brings an agent's memory into the pool, where other agents that are clean give way.
+    /// Errors: not_found. What could not be brought is said in the result.
+    virtual storage::result<prefetched_memory> prefetch(const storage::agent_id& agent) = 0;
     /// Blocks. Saves an agent's memory and takes it out of RAM; what a request runs on stays until
     /// that ends. Errors: not_found; io, out_of_space: it stays in RAM.
     virtual storage::result<void> evict(const storage::agent_id& agent) = 0;

@@ -37,6 +37,15 @@ bool same_note(const storage::agent_state& state, const std::map<std::string, st
 
 }  // namespace
 
+std::optional<std::size_t> forked_at(const storage::agent_state& state) {
+    const std::string note = note_of(state, forked_note);
+    std::size_t bytes = 0;
+    const auto [end, error] = std::from_chars(note.data(), note.data() + note.size(), bytes);
+    if (note.empty() || error != std::errc{} || end != note.data() + note.size())
+        return std::nullopt;
+    return bytes;
+}
+
 std::map<std::string, std::string> notes_of(const conversation& chat) {
     std::string tools;
     for (const tool_definition& tool : chat.tools)

@@ -58,6 +58,12 @@ constexpr const char* canonical_note = "canonical_tokens";
 /// Returns: what canonical_note says, at most the tokens there are; 0 without it.
 std::size_t canonical_tokens(const storage::agent_state& state);
 
+/// Of a fork that has no turn of its own yet: where in its text the place is that it was made at.
+/// The rest of the block after that place came along.
+constexpr const char* forked_note = "forked_at";
+/// Returns: nothing where the agent is no such fork.
+std::optional<std::size_t> forked_at(const storage::agent_state& state);
+
 /// What tells a changed system text and changed tools from changed messages.
 std::map<std::string, std::string> notes_of(const conversation& chat);
 /// Returns: empty where the agent has no such note.

@@ -197,6 +197,7 @@ void resolver::take_notes(const generation_request& request, const render_option
                           resolved_prompt& prompt) const {
     // What is appended changes nothing that was said.
     prompt.notes.merge(appends_to(request, own) ? std::map(own->notes) : notes_of(request.chat));
+    prompt.notes.erase(forked_note);
     if (template_.prints_day()) prompt.notes.emplace(day_note, options.date);
     mark_turns(template_, source, request.text ? prompt_end::answer_begins : request.chat.end,
                prompt);
@@ -218,16 +219,22 @@ void resolver::note_session(const generation_request& request, const storage::ag
 // Says why no more was reused of what the agent had.
 void resolver::explain_miss(const generation_request& request, const storage::agent_state* own,
                             const prompt_source& source, resolved_prompt& prompt) const {
-    if (request.agent && !own) prompt.why = reason_of(store_.why_absent(*request.agent));
+    if (request.agent && !own) {
+        prompt.why = reason_of(store_.why_absent(*request.agent));
+        if (store_.is_unkept(*request.agent))
+            prompt.detail =
+                "its policy was to keep the memory, and the disk had no other to remove";
+    }
     if (!own || own->tokens.empty() || appends_to(request, own)) return;
     const bool all = prompt.reuse_tokens + 1 == static_cast<int>(prompt.tokens.size());
     if (all || is_whole(source.match.kind)) return;
-    const bool shares_text = storage::common_prefix_bytes(own->text, prompt.text) > 0;
-    prompt.why = prompt.reuse_tokens == 0 && shares_text ? miss_reason::too_short
-                                                         : why_diverged(*own, prompt.notes);
     const marked_text text(prompt.text, prompt.content);
     searched_prompt asked = memories_.search_for(text);
     const std::size_t common = source_search::common_with(*own, asked);
+    if (const auto place = forked_at(*own); place && common >= *place) return;
+    const bool shares_text = storage::common_prefix_bytes(own->text, prompt.text) > 0;
+    prompt.why = prompt.reuse_tokens == 0 && shares_text ? miss_reason::too_short
+                                                         : why_diverged(*own, prompt.notes);
     prompt.detail = "the prompt parts from the agent's memory at byte " + std::to_string(common) +
                     " of " + std::to_string(own->text.size());
     prompt.difference = difference_at(own->text, prompt.text, common);

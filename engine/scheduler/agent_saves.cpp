@@ -1,6 +1,7 @@
 #include "engine/scheduler/agent_saves.hpp"
 
 #include <algorithm>
+#include <tuple>
 #include <vector>
 
 #include "engine/scheduler/telling.hpp"
@@ -21,12 +22,52 @@ void agent_saves::save(const storage::agent_id& agent, request_id waiting,
     if (waiting != 0) services_.gate->saved(waiting, false);
 }
 
+void agent_saves::drop(const storage::agent_id& agent, request_id waiting) {
+    services_.take_hold();
+    const auto forget = [this, agent, waiting, held = services_.claims.share(agent)] {
+        drop_now(agent, waiting);
+        services_.release_hold();
+    };
+    if (services_.post(agent, forget)) return;
+    services_.release_hold();
+    if (waiting != 0) services_.gate->saved(waiting, false);
+}
+
+// Other machines hear of it first: what they have would come back else.
+void agent_saves::drop_now(const storage::agent_id& agent, request_id waiting) {
+    if (services_.shared != nullptr)
+        if (const auto gone = services_.shared->forget(agent); !gone)
+            services_.warn("the object store has not forgotten agent " + agent.str() + ": " +
+                           gone.error().what);
+    const auto gone = services_.store.erase(agent);
+    const bool has_failed = !gone && gone.error().code != storage::errc::not_found;
+    if (has_failed)
+        services_.warn("could not drop agent " + agent.str() + ": " + gone.error().what);
+    if (waiting == 0) return;
+    services_.gate->saved(waiting, false);
+}
+
+storage::agent_cache_store::written_bytes agent_saves::end_turn(const storage::agent_id& agent) {
+    const auto written = services_.store.end_turn(agent);
+    services_.probe.turns_saved.fetch_add(1, std::memory_order_relaxed);
+    services_.probe.turn_bytes_written.fetch_add(written.of_turn, std::memory_order_relaxed);
+    std::uint64_t most = services_.probe.turn_bytes_written_max.load(std::memory_order_relaxed);
+    while (most < written.of_turn &&
+           !services_.probe.turn_bytes_written_max.compare_exchange_weak(most, written.of_turn)) {
+    }
+    return written;
+}
+
 void agent_saves::save_now(const storage::agent_id& agent, request_id waiting,
                            storage::save_extent extent, const lease& held) {
     const auto began = std::chrono::steady_clock::now();
     auto report = services_.store.save(agent, extent);
     tell_save(agent, report, began, services_.probe);
-    if (!report) services_.warn("could not save agent " + agent.str() + ": " + report.error().what);
+    // A bound that is reached is reached by each save of the day: the first one says so.
+    const auto end = waiting != 0 ? end_turn(agent) : storage::agent_cache_store::written_bytes{};
+    if (!report && !(end.is_over_bound && told_of_bound_.exchange(true)))
+        services_.warn("could not save agent " + agent.str() + ": " + report.error().what);
+    if (report && report->bytes_written > 0) told_of_bound_.store(false);
     if (report && extent == storage::save_extent::everything)
         saved(agent, waiting, held);
     else if (waiting != 0)
@@ -58,8 +99,9 @@ void agent_saves::trim_hot_agents() {
     if (services_.max_hot_agents <= 0) return;
     std::vector<storage::agent_summary> hot = services_.store.list();
     std::erase_if(hot, [](const auto& agent) { return agent.tier != storage::memory_tier::hot; });
-    std::sort(hot.begin(), hot.end(),
-              [](const auto& a, const auto& b) { return a.last_used < b.last_used; });
+    std::ranges::sort(hot, [](const auto& a, const auto& b) {
+        return std::tie(a.claim, a.last_used) < std::tie(b.claim, b.last_used);
+    });
     const auto kept = static_cast<std::size_t>(services_.max_hot_agents);
     for (std::size_t i = 0; i + kept < hot.size(); ++i) services_.store.evict(hot[i].id);
 }

@@ -40,16 +40,21 @@ class agent_saves {
     /// Returns at once. `waiting`: the request whose end the gate holds; 0: none.
     void save(const storage::agent_id& agent, request_id waiting,
               storage::save_extent extent = storage::save_extent::everything);
+    /// Returns at once. Forgets the agent, in RAM and on disk. `waiting`: as above.
+    void drop(const storage::agent_id& agent, request_id waiting);
 
   private:
     using lease = storage::agent_leases::lease;
     void save_now(const storage::agent_id& agent, request_id waiting, storage::save_extent extent,
                   const lease& held);
     void saved(const storage::agent_id& agent, request_id waiting, const lease& held);
+    void drop_now(const storage::agent_id& agent, request_id waiting);
+    storage::agent_cache_store::written_bytes end_turn(const storage::agent_id& agent);
     void trim_hot_agents();
 
     const services services_;
     std::atomic<bool> refused_{false};  // a save found no room in the queue; its agent is dirty
+    std::atomic<bool> told_of_bound_{false};  // since something was written last
 };
 
 }  // namespace semantic::engine

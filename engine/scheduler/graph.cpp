@@ -331,7 +331,8 @@ void scheduler::impl::on_commit(const ended_request& ended, commit_node::output_
         gate->hold(work, *last,
                    std::chrono::steady_clock::now() + options.save_wait + options.shared_wait);
     if (ended.remembered) {
-        saves->save(agent, wait ? work->id : 0);
+        const request_id waiting = wait ? work->id : 0;
+        work->drops_memory() ? saves->drop(agent, waiting) : saves->save(agent, waiting);
         release_hold();
     }
     if (!wait) std::get<1>(out).try_put({{work, ended.last}});

@@ -9,7 +9,7 @@ std::chrono::microseconds microseconds_since(std::chrono::steady_clock::time_poi
                                                                  start);
 }
 
-void count_end(const generation_event& last, engine_probe& probe) {
+void count_end(const job& work, const generation_event& last, engine_probe& probe) {
     const auto count = [](std::atomic<std::uint64_t>& counter) {
         counter.fetch_add(1, std::memory_order_relaxed);
     };
@@ -17,7 +17,7 @@ void count_end(const generation_event& last, engine_probe& probe) {
     if (end == nullptr) return count(probe.requests_failed);
     const bool cancelled = end->why == stop_reason::cancelled;
     count(cancelled ? probe.requests_cancelled : probe.requests_finished);
-    if (!end->saved && !cancelled) count(probe.saves_late);
+    if (!end->saved && !cancelled && !work.drops_memory()) count(probe.saves_late);
 }
 
 request_ended end_of(const job& work, const generation_event& last) {
@@ -43,7 +43,7 @@ void tell_arrival(const job& work, int ahead, engine_probe& probe) {
 }
 
 void tell_end(const job& work, const generation_event& last, engine_probe& probe) {
-    count_end(last, probe);
+    count_end(work, last, probe);
     probe.feed->publish([&] { return end_of(work, last); });
 }
 

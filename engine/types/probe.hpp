@@ -35,11 +35,16 @@ struct engine_probe {
     std::atomic<std::uint64_t> early_starts{0};  // prompts that began while their prefix was read
     std::atomic<std::uint64_t> steps{0};
     std::atomic<std::uint64_t> saves_late{0};  // answers that ended before their memory was on disk
-    std::atomic<std::int64_t> running{0};      // sequences in prefill or decode
+    std::atomic<std::uint64_t> turns_saved{0};             // turns whose save has come to its end
+    std::atomic<std::uint64_t> turn_bytes_written{0};      // to disk, for these
+    std::atomic<std::uint64_t> turn_bytes_written_max{0};  // for one of them
+    std::atomic<std::int64_t> running{0};                  // sequences in prefill or decode
     std::atomic<std::int64_t> waiting{0};
     std::atomic<std::int64_t> wait_estimate_ms{0};        // for a request that came now
     std::array<std::atomic<std::uint64_t>, 4> matches{};  // prompts, by match_kind
     latency_histogram queue_time;                         // from submit to a place
+    latency_histogram head_wait;  // of requests for a head that another one reads
+    std::atomic<std::int64_t> head_waiting{0};
     latency_histogram time_to_first_token;
     latency_histogram inter_token;
     latency_histogram step_duration;

@@ -106,16 +106,42 @@ storage::result<void> scripted_engine::create(const storage::agent_id& agent) {
 }
 
 storage::result<void> scripted_engine::fork(const storage::agent_id& from,
-                                            const storage::agent_id& to) {
+                                            const storage::agent_id& to,
+                                            const semantic::engine::fork_point& at) {
     std::lock_guard lock(mutex_);
     const auto found = agents_.find(from);
     if (found == agents_.end()) return no_agent(from);
+    if (at.message && !answer_names.contains(*at.message))
+        return storage::failure{storage::errc::not_found, "no answer " + *at.message};
     semantic::engine::agent_info copy = found->second;
     copy.id = to;
     if (!agents_.try_emplace(to, copy).second)
         return storage::failure{storage::errc::bad_value,
                                 "there is an agent " + to.str() + " already"};
     return {};
+}
+
+storage::result<void> scripted_engine::set_policy(const storage::agent_id& agent,
+                                                  const storage::memory_policy& policy) {
+    std::lock_guard lock(mutex_);
+    const auto found = agents_.find(agent);
+    if (found == agents_.end()) return no_agent(agent);
+    found->second.policy = policy;
+    const bool is_pinned = policy.pinned.value_or(false);
+    using enum storage::memory_claim;
+    found->second.claim = is_pinned ? pinned : policy.keep_seconds ? kept : none;
+    return {};
+}
+
+storage::result<semantic::engine::prefetched_memory> scripted_engine::prefetch(
+    const storage::agent_id& agent) {
+    std::lock_guard lock(mutex_);
+    const auto found = agents_.find(agent);
+    if (found == agents_.end()) return no_agent(agent);
+    semantic::engine::prefetched_memory brought{found->second.tokens};
+    if (!found->second.hot) brought.tokens_read = found->second.tokens;
+    found->second.hot = true;
+    return brought;
 }
 
 storage::result<void> scripted_engine::evict(const storage::agent_id& agent) {

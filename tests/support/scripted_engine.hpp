@@ -10,6 +10,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -65,7 +66,15 @@ class scripted_engine final : public engine::engine {
     std::optional<semantic::engine::agent_info> inspect(
         const storage::agent_id& agent) const override;
     storage::result<void> create(const storage::agent_id& agent) override;
-    storage::result<void> fork(const storage::agent_id& from, const storage::agent_id& to) override;
+    /// An answer that it is to go up to has to be one of `answer_names`.
+    storage::result<void> fork(const storage::agent_id& from, const storage::agent_id& to,
+                               const semantic::engine::fork_point& at) override;
+    /// Names of answers that agents can be forked at.
+    std::set<std::string> answer_names;
+    storage::result<void> set_policy(const storage::agent_id& agent,
+                                     const storage::memory_policy& policy) override;
+    storage::result<semantic::engine::prefetched_memory> prefetch(
+        const storage::agent_id& agent) override;
     storage::result<void> evict(const storage::agent_id& agent) override;
     storage::result<void> erase(const storage::agent_id& agent) override;
     /// What branches() says, by agent.

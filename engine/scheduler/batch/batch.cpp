@@ -53,7 +53,7 @@ batch::batch(transformer& model, const tokenizer& words, storage::block_pool& po
       delivery_(pool, store, options_.early_save_tokens, sequences_, open_choices_, outputs_,
                 probe),
       starter_(words, pool, store, options_.answers, sequences_, delivery_, outputs_, probe),
-      heads_(store, sequences_, waiting_, starter_, delivery_),
+      heads_(store, sequences_, waiting_, starter_, delivery_, probe),
       admitter_(pool, store, options_.chunks, options_.max_batch, waiting_, sequences_,
                 open_choices_, starter_, heads_),
       rows_(pool, store, options_.chunks, options_.drafts),

@@ -48,7 +48,7 @@ void delivery::prompt_finished(sequence& run, std::span<const float> logits) {
     // at the end. One of several choices is published in any case: they share its blocks, and
     // sliding frames that the window has passed are handed out only once.
     bool is_long = run.view().position - work.prompt->reuse_tokens >= early_save_tokens_;
-    if (!is_long && work.request.choices == 1) return;
+    if ((!is_long || work.drops_memory()) && work.request.choices == 1) return;
     // What is not a full block yet would be written again at the end, and copied when the first
     // token of the answer joins it.
     if (work.request.choices == 1 && (!pool_.layout().slides() || run.cache().window_has_moved())) {
@@ -65,7 +65,7 @@ void delivery::prompt_finished(sequence& run, std::span<const float> logits) {
                       1,
                       memory.states.empty() ? nullptr : memory.states.back().state});
     publish(run, std::move(memory));
-    outputs_.save(work.prompt->agent, storage::save_extent::full_blocks);
+    if (!work.drops_memory()) outputs_.save(work.prompt->agent, storage::save_extent::full_blocks);
 }
 
 void delivery::publish(sequence& run, storage::agent_state memory) {
@@ -107,7 +107,7 @@ void delivery::end_choice(sequence& run, finished last) {
     }
     mark_ended(run);
     if (--work.choices_left > 0) {
-        if (run.choice() == 0 && work.remembered)
+        if (run.choice() == 0 && work.remembered && !work.drops_memory())
             outputs_.save(work.prompt->agent, storage::save_extent::everything);
         return;
     }

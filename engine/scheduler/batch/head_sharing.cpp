@@ -41,6 +41,28 @@ head_reader reader_of(const job& work, const sequence* run) {
 }  // namespace
 
 void head_sharing::plan() {
+    make_plan();
+    count_waits();
+}
+
+// A wait is over when no plan has it any more, whatever became of the request.
+void head_sharing::count_waits() {
+    const auto now = std::chrono::steady_clock::now();
+    std::map<request_id, std::chrono::steady_clock::time_point> waits;
+    const auto add = [&](request_id id) {
+        const auto before = waits_.find(id);
+        waits.emplace(id, before == waits_.end() ? now : before->second);
+    };
+    for (const auto& [work, head] : plan_.jobs) add(work->id);
+    for (const sequence* run : plan_.runs) add(run->work().id);
+    for (const auto& [id, since] : waits_)
+        if (!waits.contains(id))
+            probe_.head_wait.observe(std::chrono::duration<double>(now - since).count());
+    waits_ = std::move(waits);
+    probe_.head_waiting.store(static_cast<std::int64_t>(waits_.size()), std::memory_order_relaxed);
+}
+
+void head_sharing::make_plan() {
     plan_ = {};
     std::vector<holder> holders;
     std::vector<head_reader> readers;

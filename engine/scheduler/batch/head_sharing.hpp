@@ -6,6 +6,8 @@
 // reader that ends has published what it has read (delivery), and the next one goes on from there.
 // Owner: batch. Thread: confined to the step node.
 
+#include <chrono>
+#include <map>
 #include <memory>
 #include <optional>
 #include <set>
@@ -18,6 +20,7 @@
 #include "engine/scheduler/batch/starter.hpp"
 #include "engine/scheduler/policy/shared_heads.hpp"
 #include "engine/scheduler/queue/wait_queue.hpp"
+#include "engine/types/probe.hpp"
 #include "storage/agents/agent_cache_store.hpp"
 
 namespace semantic::engine {
@@ -43,12 +46,14 @@ struct head_plan {
 class head_sharing {
   public:
     head_sharing(storage::agent_cache_store& store, sequence_set& sequences,
-                 const wait_queue& waiting, const starter& starts, delivery& deliver)
+                 const wait_queue& waiting, const starter& starts, delivery& deliver,
+                 engine_probe& probe)
         : store_(store),
           sequences_(sequences),
           waiting_(waiting),
           starts_(starts),
-          deliver_(deliver) {}
+          deliver_(deliver),
+          probe_(probe) {}
 
     /// Decides who waits for whom, until the next call.
     void plan();
@@ -79,13 +84,17 @@ class head_sharing {
     remembered find_longest(const resolved_prompt& prompt) const;
     void publish_for(const job& work, int known);
     bool take_source(job& work, const remembered& found);
+    void make_plan();
+    void count_waits();
 
     storage::agent_cache_store& store_;
     sequence_set& sequences_;
     const wait_queue& waiting_;
     const starter& starts_;
     delivery& deliver_;
+    engine_probe& probe_;
     head_plan plan_;
+    std::map<request_id, std::chrono::steady_clock::time_point> waits_;  // that are planned, since
 };
 
 }  // namespace semantic::engine

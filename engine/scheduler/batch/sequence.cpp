@@ -376,6 +376,8 @@ storage::agent_state sequence::snapshot(std::vector<storage::kv_block_parts> blo
     if (count > 0 && count < work_->prompt->tokens.size())
         state.notes[partly_read_note] = std::to_string(count);
     state.private_salt = work_->prompt->private_salt;
+    if (!work_->drops_memory())
+        state.policy = {work_->request.memory.keep_seconds, work_->request.memory.pinned};
     std::vector<sampled_turn> turns = work_->prompt->turns;
     if (ended_turn_)
         turns.push_back({static_cast<std::uint32_t>(work_->prompt->turn_begin),

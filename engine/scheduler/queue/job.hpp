@@ -52,6 +52,12 @@ struct job {
         admitted = now;
         if (request.deadline) *request.deadline += now - submitted;
     }
+    /// The request asks for its memory to be kept no longer than its answer: it is given up then,
+    /// and not written to the disk for it.
+    bool drops_memory() const {
+        return request.memory.keep_seconds == std::chrono::seconds(0) &&
+               !request.memory.pinned.value_or(false);
+    }
     bool is_cancelled() const { return cancelled.load(std::memory_order_relaxed); }
     /// Returns: why the request is to end before its answer is complete, if it is. Of one that has
     /// begun: what waits has a client that may leave, and no deadline yet.
