@@ -6,6 +6,7 @@
 #include <span>
 
 #include "protocol/wire/fields.hpp"
+#include "protocol/wire/memory_wishes.hpp"
 
 namespace semantic::protocol::agents {
 
@@ -53,6 +54,30 @@ json::array memories_of(const agent_card& agent) {
     return memories;
 }
 
+/// Why a policy that asks for keeping does not hold now: it has run out, else others of the same
+/// client take its share.
+const char* why_not_held(const agent_card& agent) {
+    if (agent.policy.pinned.value_or(false)) return "share";
+    const auto unused_for = std::chrono::system_clock::now() - agent.last_used;
+    return unused_for < agent.policy.keep_seconds.value() ? "share" : "expired";
+}
+
+json::object policy_object(const agent_card& agent) {
+    const storage::memory_policy& policy = agent.policy;
+    json::object object{{"keep_seconds", nullptr}, {"pinned", policy.pinned.value_or(false)}};
+    if (policy.keep_seconds) {
+        object["keep_seconds"] = policy.keep_seconds->count();
+        object["keeps_until"] =
+            unix_seconds(agent.last_used) + static_cast<double>(policy.keep_seconds->count());
+    }
+    const bool is_asked = policy.pinned.value_or(false) ||
+                          policy.keep_seconds.value_or(std::chrono::seconds(0)).count() > 0;
+    const bool holds = agent.claim >= storage::memory_claim::kept;
+    object["holds"] = holds;
+    if (is_asked && !holds) object["why_not"] = why_not_held(agent);
+    return object;
+}
+
 const char* tier_of(const agent_card& agent) {
     if (!agent.remembered) return "cold";
     return agent.hot ? "hot" : "warm";
@@ -76,6 +101,11 @@ json::object object_of(const agent_card& agent, std::string_view model) {
         object["states"] = json::object{{"places", json::value_from(agent.state_places)},
                                         {"ram_bytes", agent.state_ram_bytes},
                                         {"file_size_bytes", agent.state_disk_bytes}};
+    if (agent.remembered)
+        object["bytes_written"] =
+            json::object{{"last_turn", agent.bytes_of_turn}, {"total", agent.bytes_written}};
+    if (agent.is_over_bound) object["not_saved"] = "over_bound";
+    if (!agent.policy.is_empty()) object["policy"] = policy_object(agent);
     return object;
 }
 
@@ -114,13 +144,92 @@ result<std::optional<storage::agent_id>> parse_name(std::string_view body,
     return name_or_nothing(std::move(*id));
 }
 
+storage::memory_policy agent_change::apply(storage::memory_policy now) const {
+    if (ends_keeping) now.keep_seconds.reset();
+    if (keep) now.keep_seconds = keep;
+    if (pin) now.pinned = pin;
+    // What is not pinned has no word for it.
+    if (!now.pinned.value_or(false)) now.pinned.reset();
+    return now;
+}
+
+result<agent_change> parse_change(std::string_view body, const json_limits& limits) {
+    return read_object(body, limits, [](const json_cursor& root) {
+        agent_change change;
+        for (const auto& [name, member] : root.as_object())
+            if (name != "keep" && name != "pin" && name != "prefetch" && name != "drop")
+                root.place(name).fail(errc::bad_value, "must be keep, pin, prefetch or drop");
+        const json::value* keep = root.as_object().if_contains("keep");
+        change.ends_keeping = keep != nullptr && keep->is_null();
+        if (const auto field = root.find("keep")) change.keep = read_lifetime(*field);
+        if (const auto field = root.find("pin")) change.pin = field->as_bool();
+        change.prefetches = flag_at(root, "prefetch");
+        change.drops = flag_at(root, "drop");
+        const bool has_others = change.changes_policy() || change.prefetches;
+        if (change.drops && has_others)
+            root.place("drop").fail(errc::bad_value,
+                                    "what is dropped can be neither kept nor prefetched");
+        if (!change.drops && !has_others)
+            root.place("keep").fail(errc::missing_field,
+                                    "required, unless there is pin, prefetch or drop");
+        return change;
+    });
+}
+
+namespace {
+
+constexpr int fork_tokens_max = 1 << 24;
+
+engine::fork_point parse_fork_point(const json_cursor& at) {
+    if (at.value().is_string()) return {parse_bounded(at, 128), std::nullopt};
+    return {std::nullopt, static_cast<int>(at.as_integer(0, fork_tokens_max))};
+}
+
+}  // namespace
+
+result<fork_order> parse_fork(std::string_view body, const json_limits& limits) {
+    auto name = parse_name(body, limits);
+    if (!name) return name.error();
+    fork_order order{std::move(*name), {}};
+    if (body.empty()) return order;
+    auto document = parse_json(body, limits);
+    if (!document) return document.error();
+    std::optional<failure> complaint;
+    const json_cursor root(*document, "", complaint);
+    if (const auto at = root.find("at")) order.at = parse_fork_point(*at);
+    if (complaint) return *complaint;
+    return order;
+}
+
+std::string changed_body(const agent_card& agent, std::string_view model,
+                         const std::optional<prefetch_card>& prefetched) {
+    json::object body = object_of(agent, model);
+    if (prefetched) {
+        json::object brought{{"tokens", prefetched->tokens},
+                             {"tokens_read", prefetched->tokens_read}};
+        if (!prefetched->why.empty()) brought["why_not"] = prefetched->why;
+        body["prefetched"] = std::move(brought);
+    }
+    return to_text(body);
+}
+
+failure no_answer(const storage::agent_id& agent, std::string_view message_id) {
+    return {errc::not_found,
+            "agent " + agent.str() + " has no answer " + quoted(message_id) +
+                ": its memory has parted from it, or never had it",
+            "at"};
+}
+
 std::string agent_body(const agent_card& agent, std::string_view model) {
     return to_text(object_of(agent, model));
 }
 
-std::string created_body(const agent_card& agent, std::string_view model, std::string_view parent) {
+std::string created_body(const agent_card& agent, std::string_view model, std::string_view parent,
+                         const engine::fork_point& at) {
     json::object body = object_of(agent, model);
     if (!parent.empty()) body["parent_agent_id"] = parent;
+    if (at.message) body["forked_at"] = *at.message;
+    if (at.tokens) body["forked_at"] = *at.tokens;
     return to_text(body);
 }
 

@@ -10,9 +10,11 @@
 #include <string_view>
 #include <vector>
 
+#include "engine/types/fork_point.hpp"
 #include "protocol/wire/errc.hpp"
 #include "protocol/wire/json.hpp"
 #include "storage/types/ids.hpp"
+#include "storage/types/memory_policy.hpp"
 
 namespace semantic::protocol::agents {
 
@@ -45,6 +47,31 @@ struct agent_card {
     std::vector<int> state_places{};
     std::uint64_t state_ram_bytes = 0;   // part of ram_bytes
     std::uint64_t state_disk_bytes = 0;  // part of disk_bytes
+    storage::memory_policy policy{};
+    storage::memory_claim claim = storage::memory_claim::none;  // what that comes to now
+    // Bytes of files that were written for it: since it was made, and for its last answer.
+    std::uint64_t bytes_written = 0;
+    std::uint64_t bytes_of_turn = 0;
+    bool is_over_bound = false;  // dirty, because a bound on what may be written is reached
+};
+
+/// What a client asks of an agent's memory. Absent: nothing.
+struct agent_change {
+    std::optional<std::chrono::seconds> keep{};
+    bool ends_keeping = false;  // "keep": null
+    std::optional<bool> pin{};
+    bool prefetches = false;
+    bool drops = false;
+
+    bool changes_policy() const noexcept { return keep || ends_keeping || pin; }
+    /// Returns: the policy that an agent with the policy `now` is to have.
+    storage::memory_policy apply(storage::memory_policy now) const;
+};
+
+/// What a fork is to be.
+struct fork_order {
+    std::optional<storage::agent_id> name{};  // absent: the server chooses
+    engine::fork_point at{};
 };
 
 /// What one model remembers of all of the client's agents.
@@ -80,9 +107,28 @@ result<storage::agent_id> parse_path_id(std::string_view text);
 result<std::optional<storage::agent_id>> parse_name(std::string_view body,
                                                     const json_limits& limits = {});
 
+/// {"keep": "1h" or seconds or null, "pin": true, "prefetch": true, "drop": true}, at least one of
+/// them; drop alone. Errors: malformed_json, missing_field, bad_value.
+result<agent_change> parse_change(std::string_view body, const json_limits& limits = {});
+/// {"agent_id": "a", "at": "msg_1" or 300}: parse_name() with the name of an answer, or a number of
+/// tokens, up to which the fork goes. Errors: as parse_name().
+result<fork_order> parse_fork(std::string_view body, const json_limits& limits = {});
+
+/// What was brought into RAM, and of how much; `why` it is not all: empty where it is.
+struct prefetch_card {
+    int tokens = 0;
+    int tokens_read = 0;
+    std::string why{};
+};
 std::string agent_body(const agent_card& agent, std::string_view model);
+std::string changed_body(const agent_card& agent, std::string_view model,
+                         const std::optional<prefetch_card>& prefetched);
+/// What is wrong when the agent has no answer with that name.
+failure no_answer(const storage::agent_id& agent, std::string_view message_id);
 /// `parent`: whose memory the new agent has, or empty.
-std::string created_body(const agent_card& agent, std::string_view model, std::string_view parent);
+/// `at`: up to where it has that.
+std::string created_body(const agent_card& agent, std::string_view model, std::string_view parent,
+                         const engine::fork_point& at = {});
 /// Query parameters, percent-decoded; absent ones are empty optionals.
 struct list_query {
     std::optional<std::string> limit;  // 1 to 1,000; absent: all

@@ -12,6 +12,7 @@
 #include "protocol/wire/api_error.hpp"
 #include "protocol/wire/fields.hpp"
 #include "protocol/wire/json.hpp"
+#include "protocol/wire/memory_wishes.hpp"
 #include "protocol/wire/sse.hpp"
 
 namespace semantic::protocol::agents {
@@ -71,6 +72,7 @@ generate_request parse_root(const json_cursor& root, const request_limits& limit
         parse_max_tokens(root, {"max_tokens", "n_predict"}, limits).value_or(max_tokens_default);
     request.append = flag_at(root, "append");
     request.stream = flag_at(root, "stream");
+    request.memory = parse_memory_policy(root, {});
     request.thinking.enabled = flag_at(root, "thinking");
     parse_foreign_forms(root, limits, request);
     if (auto prompt = root.find("prompt"))
@@ -123,7 +125,10 @@ std::string generate_stream::on_admitted(const engine::admitted& event) {
     prompt_tokens_ = event.usage.prompt_tokens;
     json::object memory = memory_object(event.agent.str(), event.usage);
     add_left_out(memory, left_out_);
-    return event_of("start", {{"agent_id", event.agent.str()}, {"semantic", std::move(memory)}});
+    json::object fields{{"agent_id", event.agent.str()}};
+    if (!message_id_.empty()) fields["message_id"] = message_id_;
+    fields["semantic"] = std::move(memory);
+    return event_of("start", std::move(fields));
 }
 
 std::string generate_stream::on_text(std::string_view text) {
@@ -190,7 +195,9 @@ void generate_collector::on_tool_call(std::string_view name, std::string_view ar
 
 result<std::string> generate_collector::on_finished(const engine::finished& event) {
     if (auto f = unfinished(event)) return *f;
-    json::object body{{"agent_id", agent_}, {"text", text_}};
+    json::object body{{"agent_id", agent_}};
+    if (!message_id_.empty()) body["message_id"] = message_id_;
+    body["text"] = text_;
     if (!thinking_.empty()) body["thinking"] = thinking_;
     if (!calls_.empty()) {
         json::array calls;

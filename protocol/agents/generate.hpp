@@ -32,8 +32,13 @@ result<generate_request> parse_generate(std::string_view body, const request_lim
 class generate_stream final : public reply_stream {
   public:
     /// `ids` names tool calls; it must outlive the stream.
-    generate_stream(std::string request_id, id_maker& ids, std::vector<std::string> left_out = {})
-        : request_id_(std::move(request_id)), ids_(&ids), left_out_(std::move(left_out)) {}
+    /// `message_id`: the answer's name, at which the agent can be forked; empty: it has none.
+    generate_stream(std::string request_id, id_maker& ids, std::vector<std::string> left_out = {},
+                    std::string message_id = {})
+        : request_id_(std::move(request_id)),
+          ids_(&ids),
+          left_out_(std::move(left_out)),
+          message_id_(std::move(message_id)) {}
 
     std::string on_admitted(const engine::admitted& event) override;
     std::string on_text(std::string_view text) override;
@@ -51,6 +56,7 @@ class generate_stream final : public reply_stream {
     std::string request_id_;
     id_maker* ids_;
     std::vector<std::string> left_out_;  // answer_request::left_out
+    std::string message_id_;
     int prompt_tokens_ = 0;
     bool called_ = false;
     bool ended_ = false;
@@ -62,8 +68,10 @@ class generate_stream final : public reply_stream {
 
 class generate_collector final : public reply_collector {
   public:
-    explicit generate_collector(id_maker& ids, std::vector<std::string> left_out = {})
-        : ids_(&ids), left_out_(std::move(left_out)) {}
+    /// `message_id`: likewise.
+    explicit generate_collector(id_maker& ids, std::vector<std::string> left_out = {},
+                                std::string message_id = {})
+        : ids_(&ids), left_out_(std::move(left_out)), message_id_(std::move(message_id)) {}
 
     void on_admitted(const engine::admitted& event) override;
     void on_text(std::string_view text) override { text_ += text; }
@@ -79,6 +87,7 @@ class generate_collector final : public reply_collector {
     };
     id_maker* ids_;
     std::vector<std::string> left_out_;  // answer_request::left_out
+    std::string message_id_;
     std::string agent_;
     engine::prompt_usage usage_;
     std::string text_;

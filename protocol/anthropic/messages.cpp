@@ -216,7 +216,7 @@ messages_request parse_root(const json_cursor& root, const messages_limits& limi
     parse_tool_choice(root, request);
     request.user_id = parse_user_id(root, limits);
     request.stream = flag_at(root, "stream");
-    request.memory = parse_cache_control(root);
+    request.memory = parse_memory_policy(root, parse_cache_control(root));
     request.safeguards = parse_safeguards(root, left_out);
     parse_edits(root, limits, left_out, request);
     request.left_out = left_out.take();

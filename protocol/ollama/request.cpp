@@ -13,6 +13,7 @@
 #include "protocol/prompt_form.hpp"
 #include "protocol/tools.hpp"
 #include "protocol/wire/fields.hpp"
+#include "protocol/wire/memory_wishes.hpp"
 
 namespace semantic::protocol::ollama {
 
@@ -151,6 +152,7 @@ ollama_request parse_common(const json_cursor& root, const ollama_limits& limits
     request.model = bounded_at(root, "model", limits.id_bytes_max);
     request.stream = flag_at(root, "stream", true);
     request.thinking = parse_think(root);
+    request.memory = parse_memory_policy(root, {});
     parse_options(root, request, limits);
     if (flag_at(root, "logprobs"))
         root.at("logprobs")

@@ -113,7 +113,7 @@ chat_request parse_root(const json_cursor& root, const chat_limits& limits) {
     request.top_scores = parse_logprobs(root, limits);
     request.choices = parse_choices(root, limits);
     parse_streaming(root, request);
-    request.memory = parse_prompt_cache_options(root);
+    request.memory = parse_memory_policy(root, parse_prompt_cache_options(root));
     left_out_names left_out;
     request.chat = parse_conversation(root, limits, left_out);
     request.left_out = left_out.take();

@@ -11,6 +11,7 @@
 #include "protocol/reply_parts.hpp"
 #include "protocol/wire/api_error.hpp"
 #include "protocol/wire/fields.hpp"
+#include "protocol/wire/memory_wishes.hpp"
 #include "protocol/wire/sse.hpp"
 
 namespace semantic::protocol::openai {
@@ -57,6 +58,7 @@ completion_request parse_root(const json_cursor& root, const chat_limits& limits
     if (auto field = root.find("n"))
         request.choices = static_cast<int>(field->as_integer(1, limits.choices_max));
     request.stream = flag_at(root, "stream");
+    request.memory = parse_memory_policy(root, parse_prompt_cache_options(root));
     if (auto options = root.find("stream_options")) {
         options->as_object();
         request.include_usage = flag_at(*options, "include_usage");

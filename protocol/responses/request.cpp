@@ -335,7 +335,7 @@ response_request parse_root(const json_cursor& root, std::string_view body,
     parse_tool_choice(root, limits, request);
     parse_most_calls(root, request);
     parse_compaction_trigger(root, request);
-    request.memory = parse_prompt_cache_options(root);
+    request.memory = parse_memory_policy(root, parse_prompt_cache_options(root));
     request.repeated = repeated_fields(root);
     parse_comparison(root, limits, kept, request);
     check_repeated(root, body, limits, request);

@@ -5,13 +5,16 @@
 #include <algorithm>
 #include <charconv>
 
+#include "protocol/wire/fields.hpp"
+#include "storage/types/memory_policy.hpp"
+
 namespace semantic::protocol {
 
 namespace json = boost::json;
 
 namespace {
 
-constexpr std::chrono::seconds lifetime_max = std::chrono::hours(24 * 3650);
+constexpr std::chrono::seconds lifetime_max = storage::memory_policy::keep_seconds_max;
 
 std::optional<std::chrono::seconds> unit_of(char letter) {
     switch (letter) {
@@ -90,6 +93,35 @@ engine::memory_policy parse_prompt_cache_options(const json_cursor& root) {
     if (auto ttl = options->find("ttl"))
         if (auto asked = parse_lifetime(ttl->as_string())) policy.keep_seconds = asked;
     return policy;
+}
+
+std::optional<std::chrono::seconds> read_lifetime(const json_cursor& field) {
+    if (!field.value().is_string())
+        return std::chrono::seconds(field.as_integer(0, lifetime_max.count()));
+    const auto time = parse_lifetime(field.as_string());
+    if (!time)
+        field.fail(errc::bad_value,
+                   "must be seconds as a number, or a time such as \"90s\", \"5m\", \"1h\" or "
+                   "\"2d\", of ten years at most");
+    return time;
+}
+
+engine::memory_policy parse_memory_policy(const json_cursor& root,
+                                          const engine::memory_policy& vendors) {
+    engine::memory_policy asked = vendors;
+    const auto policy = root.find("memory_policy");
+    if (!policy) return asked;
+    for (const auto& [name, member] : policy->as_object())
+        if (name != "keep" && name != "pin" && name != "drop")
+            policy->place(name).fail(errc::bad_value, "must be keep, pin or drop");
+    const auto keep = policy->find("keep");
+    const auto pin = policy->find("pin");
+    if (keep) asked.keep_seconds = read_lifetime(*keep);
+    if (pin) asked.pinned = pin->as_bool();
+    if (!flag_at(*policy, "drop")) return asked;
+    if (keep || (pin && asked.pinned.value_or(false)))
+        policy->place("drop").fail(errc::bad_value, "what is dropped is neither kept nor pinned");
+    return {std::chrono::seconds(0), false};
 }
 
 }  // namespace semantic::protocol

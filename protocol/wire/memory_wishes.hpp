@@ -22,4 +22,14 @@ engine::memory_policy parse_cache_control(const json_cursor& root);
 /// and modes that are not known ask for nothing.
 engine::memory_policy parse_prompt_cache_options(const json_cursor& root);
 
+/// A lifetime: a text as parse_lifetime() takes it, or seconds as a number. Complains of others.
+std::optional<std::chrono::seconds> read_lifetime(const json_cursor& field);
+
+/// Any request: {"memory_policy": {"keep": "1h", "pin": true, "drop": true}}, each of which may be
+/// absent, before what the request says in the words of its wire, `vendors`. What is to be dropped
+/// when the answer has ended is kept for 0 seconds. Complains of other members, and of keeping or
+/// pinning what is dropped.
+engine::memory_policy parse_memory_policy(const json_cursor& root,
+                                          const engine::memory_policy& vendors);
+
 }  // namespace semantic::protocol

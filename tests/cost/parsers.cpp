@@ -209,6 +209,8 @@ void add_requests(std::vector<parser>& all) {
         (void)wire::responses::parse_metadata(b, {});
         (void)wire::ollama::parse_model_name(b);
         (void)wire::agents::parse_name(b);
+        (void)wire::agents::parse_change(b);
+        (void)wire::agents::parse_fork(b);
         (void)wire::admin::parse_swap(b);
         (void)wire::admin::parse_unload(b);
         (void)wire::admin::parse_seed(b);

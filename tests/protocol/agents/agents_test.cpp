@@ -67,7 +67,7 @@ TEST(agent_body, says_where_the_memory_is_and_what_it_takes) {
               R"({"agent_id":"a","status":"active","cache_size_tokens":300,"tier":"hot",)"
               R"("tokens":300,"ram_bytes":4096,"shared_bytes":1024,"file_size_bytes":1048576,)"
               R"("last_accessed":1700000000.25,"dirty":false,"running":false,"model_id":"tiny",)"
-              R"("memories":[]})");
+              R"("memories":[],"bytes_written":{"last_turn":0,"total":0}})");
     auto warm = json::parse(agent_body(card("b", false, true, true), "tiny"));
     EXPECT_EQ(warm.at("tier").as_string(), "warm");
     EXPECT_TRUE(warm.at("dirty").as_bool());
@@ -105,6 +105,84 @@ TEST(created_body, names_the_parent_of_a_fork_only) {
     EXPECT_FALSE(made.contains("parent_agent_id"));
     auto fork = json::parse(created_body(card("a", true), "tiny", "p"));
     EXPECT_EQ(fork.at("parent_agent_id").as_string(), "p");
+}
+
+TEST(agent_body, says_what_its_policy_comes_to_and_why_not) {
+    using std::chrono::seconds;
+    agent_card agent = card("a", true);
+    const auto policy = [&] {
+        return json::serialize(json::parse(agent_body(agent, "tiny")).at("policy"));
+    };
+    agent.policy = {seconds(3600), {}};
+    EXPECT_EQ(policy(), R"({"keep_seconds":3600,"pinned":false,"keeps_until":1.70000360025E9,)"
+                        R"("holds":false,"why_not":"expired"})");
+    agent.policy = {{}, true};
+    EXPECT_EQ(policy(), R"({"keep_seconds":null,"pinned":true,"holds":false,"why_not":"share"})");
+    agent.claim = storage::memory_claim::pinned;
+    EXPECT_EQ(policy(), R"({"keep_seconds":null,"pinned":true,"holds":true})");
+    agent.policy = {seconds(0), {}};
+    agent.claim = storage::memory_claim::first_to_go;
+    EXPECT_EQ(policy(),
+              R"({"keep_seconds":0,"pinned":false,"keeps_until":1.70000000025E9,"holds":false})");
+    agent.policy = {seconds(3600), {}};
+    agent.claim = storage::memory_claim::none;
+    agent.last_used = std::chrono::system_clock::now();
+    EXPECT_EQ(json::parse(agent_body(agent, "tiny")).at("policy").at("why_not").as_string(),
+              "share");
+    agent.is_over_bound = true;
+    EXPECT_EQ(json::parse(agent_body(agent, "tiny")).at("not_saved").as_string(), "over_bound");
+}
+
+TEST(parse_change, takes_a_time_a_pin_a_prefetch_or_a_drop) {
+    using std::chrono::seconds;
+    EXPECT_EQ(parse_change(R"({"keep":"1h"})")->keep, seconds(3600));
+    EXPECT_EQ(parse_change(R"({"keep":90})")->keep, seconds(90));
+    EXPECT_TRUE(parse_change(R"({"keep":null})")->ends_keeping);
+    EXPECT_EQ(parse_change(R"({"pin":false})")->pin, false);
+    EXPECT_TRUE(parse_change(R"({"prefetch":true,"pin":true})")->prefetches);
+    EXPECT_TRUE(parse_change(R"({"drop":true})")->drops);
+    for (const char* bad :
+         {"{}", R"({"drop":false})", R"({"prefetch":false})", R"({"keep":"soon"})",
+          R"({"keep":-1})", R"({"keep":315360001})", R"({"keep":"3651d"})", R"({"keep":1.5})",
+          R"({"pin":1})", R"({"drop":true,"pin":true})", R"({"drop":true,"prefetch":true})",
+          R"({"drop":true,"keep":null})", R"({"keeps":"1h"})", R"([])", R"("x")", ""})
+        EXPECT_FALSE(parse_change(bad)) << bad;
+    EXPECT_EQ(parse_change(R"({"keep":315360000})")->keep,
+              storage::memory_policy::keep_seconds_max);
+    EXPECT_EQ(parse_change(R"({"keeps":"1h"})").error().path, "keeps");
+}
+
+TEST(agent_change, changes_what_it_names_and_leaves_the_rest) {
+    using std::chrono::seconds;
+    const storage::memory_policy before{seconds(60), true};
+    const auto after = [&](const char* body) { return parse_change(body)->apply(before); };
+    EXPECT_EQ(after(R"({"keep":"5m"})"), (storage::memory_policy{seconds(300), true}));
+    EXPECT_EQ(after(R"({"keep":null})"), (storage::memory_policy{{}, true}));
+    EXPECT_EQ(after(R"({"pin":false})"), (storage::memory_policy{seconds(60), {}}));
+    EXPECT_TRUE(after(R"({"pin":false,"keep":null})").is_empty());
+    EXPECT_EQ(after(R"({"prefetch":true})"), before);
+}
+
+TEST(parse_fork, takes_a_name_and_a_place) {
+    EXPECT_EQ(parse_fork("")->at.message, std::nullopt);
+    EXPECT_EQ(parse_fork(R"({"agent_id":"b","at":"msg_1"})")->at.message, "msg_1");
+    EXPECT_EQ(parse_fork(R"({"agent_id":"b","at":"msg_1"})")->name->str(), "b");
+    EXPECT_EQ(parse_fork(R"({"at":300})")->at.tokens, 300);
+    EXPECT_EQ(parse_fork(R"({"at":null})")->at.tokens, std::nullopt);
+    for (const char* bad : {R"({"at":-1})", R"({"at":1.5})", R"({"at":""})", R"({"at":{}})",
+                            R"({"at":true})", R"({"at":16777217})"})
+        EXPECT_EQ(parse_fork(bad).error().path, "at") << bad;
+    EXPECT_FALSE(parse_fork("{\"at\":\"" + std::string(129, 'a') + "\"}"));
+    EXPECT_TRUE(parse_fork("{\"at\":\"" + std::string(128, 'a') + "\"}"));
+}
+
+TEST(created_body, says_up_to_where_a_fork_goes) {
+    const auto at = [](const engine::fork_point& place) {
+        return json::serialize(
+            json::parse(created_body(card("a", true), "tiny", "p", place)).at("forked_at"));
+    };
+    EXPECT_EQ(at({"msg_1", {}}), R"("msg_1")");
+    EXPECT_EQ(at({{}, 300}), "300");
 }
 
 /// "a b of 3" for a page, with a + where there is more.

@@ -6,8 +6,11 @@
 
 #include <string>
 
+#include "protocol/agents/generate.hpp"
 #include "protocol/anthropic/messages.hpp"
+#include "protocol/ollama/request.hpp"
 #include "protocol/openai/chat.hpp"
+#include "protocol/openai/completions.hpp"
 #include "protocol/responses/request.hpp"
 
 namespace semantic::protocol {
@@ -62,6 +65,43 @@ TEST(memory_wishes, of_openai_are_its_lifetime_or_its_retention) {
     ASSERT_TRUE(chat) << chat.error().message;
     EXPECT_EQ(chat->memory.keep_seconds, seconds(1800));
     EXPECT_EQ(chat->take_generation({}, {}).memory.keep_seconds, seconds(1800));
+}
+
+TEST(memory_wishes, of_memory_policy_come_before_those_of_the_wire_on_every_wire) {
+    const std::string user = R"([{"role":"user","content":"Hi"}])";
+    const auto all = [&](const std::string& policy) {
+        const std::string more = R"(,"memory_policy":)" + policy + "}";
+        std::vector<result<engine::memory_policy>> found;
+        const auto add = [&](const auto& request) {
+            found.push_back(request ? result<engine::memory_policy>(request->memory)
+                                    : request.error());
+        };
+        add(anthropic::parse_messages(
+            R"({"model":"m","max_tokens":5,"cache_control":{"type":"ephemeral","ttl":"5m"},)"
+            R"("messages":)" +
+            user + more));
+        add(openai::parse_chat(R"({"model":"m","prompt_cache_retention":"24h","messages":)" + user +
+                               more));
+        add(openai::parse_completion(R"({"model":"m","prompt":"Hi")" + more));
+        add(responses::parse_response(R"({"model":"m","input":"Hi")" + more));
+        add(agents::parse_generate(R"({"prompt":"Hi")" + more));
+        add(ollama::parse_chat(R"({"model":"m","messages":)" + user + more));
+        return found;
+    };
+    for (const auto& each : all(R"({"keep":"1h","pin":true})"))
+        EXPECT_EQ(each.value(), (engine::memory_policy{seconds(3600), true}));
+    for (const auto& each : all(R"({"drop":true})"))
+        EXPECT_EQ(each.value(), (engine::memory_policy{seconds(0), false}));
+    EXPECT_EQ(all(R"({"pin":false})")[0].value(), (engine::memory_policy{seconds(300), false}));
+    EXPECT_EQ(all("null")[1].value().keep_seconds, seconds(86'400));
+    for (const char* bad :
+         {R"({"keep":"soon"})", R"({"keep":-1})", R"({"pin":1})", "[]", R"("1h")",
+          R"({"keep":"1h","drop":true})", R"({"pin":true,"drop":true})", R"({"prefetch":true})"})
+        for (const auto& each : all(bad)) {
+            ASSERT_FALSE(each) << bad;
+            EXPECT_EQ(each.error().code, errc::bad_value) << bad;
+            EXPECT_TRUE(each.error().path.starts_with("memory_policy")) << each.error().path;
+        }
 }
 
 }  // namespace
