@@ -400,6 +400,11 @@ engine::engine_options make_engine_options(const config& from, std::string model
     options.cache_budget_bytes = from.cache_budget_mb << 20;
     options.disk_budget_bytes = static_cast<std::uint64_t>(from.disk_budget_mb) << 20;
     options.record_budget_bytes = static_cast<std::uint64_t>(from.records_budget_mb) << 20;
+    options.kept_share_percent = static_cast<unsigned>(from.kept_share_percent);
+    options.disk_writes_per_day_bytes = static_cast<std::uint64_t>(from.disk_writes_per_day_mb)
+                                        << 20;
+    options.disk_writes_per_turn_bytes = static_cast<std::uint64_t>(from.disk_writes_per_turn_mb)
+                                         << 20;
     options.kv_recipe = from.kv_bits != "auto" ? from.kv_bits : from.kv_recipe;
     options.kv_group_size = from.kv_group_size;
     options.block_tokens = from.block_tokens;

@@ -81,11 +81,13 @@ export class AgentsView {
     const [, tier, tokens, ram, shared, disk, used] = row.children;
     const memory = memory_of(agent);
     tier.firstChild.dataset.tier = memory.tier;
-    set_text(tier.firstChild, memory.tier + (agent.dirty ? ' · unsaved' : ''));
+    const unsaved = agent.not_saved === 'over_bound' ? ' · in RAM only' : ' · unsaved';
+    set_text(tier.firstChild, memory.tier + (agent.dirty ? unsaved : ''));
     set_text(tokens, count(memory.tokens));
     set_text(ram, bytes(memory.ram_bytes));
     set_text(shared, bytes(agent.shared_bytes));
     set_text(disk, bytes(agent.file_size_bytes));
+    disk.title = written_of(agent) ?? '';
     set_text(used, ago(agent.last_accessed * 1000));
     return row;
   }
@@ -134,13 +136,15 @@ export class AgentsView {
   /** What an agent remembers under each model, and how its last prompts found it. */
   #draw_details(row, agent) {
     const turns = this.state.turns.get(agent.agent_id) ?? [];
-    const key = JSON.stringify([agent.memories, agent.shared_bytes, turns]);
+    const { memories, shared_bytes, bytes_written, policy } = agent;
+    const key = JSON.stringify([memories, shared_bytes, bytes_written, policy, turns]);
     if (row.details.key === key) return;
     row.details.key = key;
     row.details.firstChild.replaceChildren(
       h('h3', {}, `What ${agent.agent_id} remembers`),
       h('ul', {}, ...(agent.memories ?? [agent]).map((memory) => h('li', {}, sentence_of(memory)))),
       h('p', { class: 'hint' }, `${bytes(agent.shared_bytes)} of it in RAM is shared with others.`),
+      ...facts_of(agent).map((fact) => h('p', { class: 'hint' }, fact)),
       h('h3', {}, 'Its last prompts'),
       turns.length
         ? h('ul', {}, ...turns.toReversed().map((turn) => h('li', {}, prompt_of(turn))))
@@ -188,6 +192,29 @@ function sentence_of(memory) {
     `${where[memory.tier] ?? memory.tier}; ${bytes(memory.ram_bytes)} in RAM, ` +
     `${bytes(memory.file_size_bytes)} on disk, used ${ago(memory.last_accessed * 1000)}`
   );
+}
+
+/** What was written to disk for an agent. */
+function written_of({ bytes_written: written }) {
+  if (!written) return null;
+  return `${bytes(written.total)} written in all, ${bytes(written.last_turn)} for the last answer`;
+}
+
+/** How long an agent's memory is kept. */
+function kept_of({ policy }) {
+  if (!policy) return null;
+  const until = policy.keeps_until ? `kept until ${clock(policy.keeps_until * 1000)}` : 'not kept';
+  const asked = policy.pinned ? 'Pinned' : until[0].toUpperCase() + until.slice(1);
+  const why = { expired: 'that time is over', share: "other agents take its key's share" };
+  return asked + (policy.why_not ? `, but this does not hold: ${why[policy.why_not]}.` : '.');
+}
+
+/** What there is to say of an agent beside its memories. */
+function facts_of(agent) {
+  const written = written_of(agent);
+  const over = 'The bound on disk writes is reached: its memory is in RAM only.';
+  const is_over = agent.not_saved === 'over_bound';
+  return [written && `${written}.`, is_over && over, kept_of(agent)].filter(Boolean);
 }
 
 /** How a prompt found its memory, and why it missed what it missed. */

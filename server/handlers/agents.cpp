@@ -27,6 +27,11 @@ protocol::agents::agent_card card_of(const engine::agent_info& info) {
     card.state_places = info.state_places;
     card.state_ram_bytes = info.state_pool_bytes;
     card.state_disk_bytes = info.state_disk_bytes;
+    card.policy = info.policy;
+    card.claim = info.claim;
+    card.bytes_written = info.bytes_written;
+    card.bytes_of_turn = info.bytes_of_turn;
+    card.is_over_bound = info.is_over_bound;
     return card;
 }
 
@@ -111,13 +116,11 @@ response created(std::string body) {
 }
 
 /// The agent that a body names, or a new name.
-net::awaitable<protocol::result<storage::agent_id>> named_or_new(const services& server,
-                                                                 const request& incoming) {
-    auto parse = [&] { return agents::parse_name(incoming.body); };
-    auto name = co_await parse_body(server, incoming, parse);
-    if (!name) co_return name.error();
-    if (!*name) *name = *storage::agent_id::parse(protocol::id_maker(random_bits).make("agent_"));
-    co_return (*name)->of(tenant_of(incoming));
+storage::agent_id named_or_new(const request& incoming,
+                               const std::optional<storage::agent_id>& name) {
+    const auto id =
+        name ? *name : *storage::agent_id::parse(protocol::id_maker(random_bits).make("agent_"));
+    return id.of(tenant_of(incoming));
 }
 
 protocol::failure taken(const storage::agent_id& agent) {
@@ -130,10 +133,10 @@ protocol::failure creation_fault(const storage::agent_id& agent, const protocol:
 }
 
 response created_agent(const request& incoming, const storage::agent_id& agent,
-                       std::string_view parent) {
+                       std::string_view parent, const engine::fork_point& at = {}) {
     auto info = incoming.engine->inspect(agent);
     if (!info) return error_response(incoming, agents::no_agent(agent));  // deleted meanwhile
-    return created(agents::created_body(card_of(*info), model_of(incoming), parent));
+    return created(agents::created_body(card_of(*info), model_of(incoming), parent, at));
 }
 
 /// Runs `work`, which returns a storage result, where it may block. Returns: what went wrong.
@@ -210,26 +213,65 @@ response get_agent(const services&, const request& incoming) {
 }
 
 net::awaitable<reply> post_agents(const services& server, const request& incoming, client_link&) {
-    auto agent = co_await named_or_new(server, incoming);
-    if (!agent) co_return error_response(incoming, agent.error());
-    if (incoming.engine->inspect(*agent)) co_return error_response(incoming, taken(*agent));
-    auto work = [&] { return incoming.engine->create(*agent); };
+    auto parse = [&] { return agents::parse_name(incoming.body); };
+    auto name = co_await parse_body(server, incoming, parse);
+    if (!name) co_return error_response(incoming, name.error());
+    const storage::agent_id agent = named_or_new(incoming, *name);
+    if (incoming.engine->inspect(agent)) co_return error_response(incoming, taken(agent));
+    auto work = [&] { return incoming.engine->create(agent); };
     auto fault = co_await blocking(server, incoming, work);
-    if (fault) co_return error_response(incoming, creation_fault(*agent, *fault));
-    co_return created_agent(incoming, *agent, {});
+    if (fault) co_return error_response(incoming, creation_fault(agent, *fault));
+    co_return created_agent(incoming, agent, {});
 }
 
 net::awaitable<reply> post_agent_fork(const services& server, const request& incoming,
                                       client_link&) {
     auto parent = remembered_agent(incoming);
     if (!parent) co_return error_response(incoming, parent.error());
-    auto agent = co_await named_or_new(server, incoming);
-    if (!agent) co_return error_response(incoming, agent.error());
-    if (incoming.engine->inspect(*agent)) co_return error_response(incoming, taken(*agent));
-    auto work = [&] { return incoming.engine->fork(parent->id, *agent); };
+    auto parse = [&] { return agents::parse_fork(incoming.body); };
+    auto order = co_await parse_body(server, incoming, parse);
+    if (!order) co_return error_response(incoming, order.error());
+    const engine::fork_point& at = order->at;
+    const storage::agent_id agent = named_or_new(incoming, order->name);
+    if (incoming.engine->inspect(agent)) co_return error_response(incoming, taken(agent));
+    if (at.tokens && *at.tokens > parent->tokens)
+        co_return error_response(
+            incoming,
+            fail(errc::bad_value, "at: the agent has " + std::to_string(parent->tokens) + " tokens",
+                 "at"));
+    auto work = [&] { return incoming.engine->fork(parent->id, agent, at); };
     auto fault = co_await blocking(server, incoming, work);
-    if (fault) co_return error_response(incoming, creation_fault(*agent, *fault));
-    co_return created_agent(incoming, *agent, parent->id.str());
+    if (fault && fault->code == errc::not_found && at.message)
+        co_return error_response(incoming, agents::no_answer(parent->id, *at.message));
+    if (fault) co_return error_response(incoming, creation_fault(agent, *fault));
+    co_return created_agent(incoming, agent, parent->id.str(), at);
+}
+
+net::awaitable<reply> post_agent(const services& server, const request& incoming, client_link&) {
+    auto parse = [&] { return agents::parse_change(incoming.body); };
+    auto change = co_await parse_body(server, incoming, parse);
+    if (!change) co_return error_response(incoming, change.error());
+    auto info = change->drops ? idle_agent(incoming, "dropped") : remembered_agent(incoming);
+    if (!info) co_return error_response(incoming, info.error());
+    const storage::agent_id& agent = info->id;
+    std::optional<agents::prefetch_card> prefetched;
+    auto work = [&]() -> storage::result<void> {
+        if (change->drops) return forget(*incoming.engine, *info, std::nullopt);
+        if (change->changes_policy())
+            if (auto done = incoming.engine->set_policy(agent, change->apply(info->policy)); !done)
+                return done;
+        if (!change->prefetches) return {};
+        auto brought = incoming.engine->prefetch(agent);
+        if (!brought) return brought.error();
+        prefetched = {brought->tokens, brought->tokens_read, std::move(brought->why)};
+        return {};
+    };
+    auto fault = co_await blocking(server, incoming, work);
+    if (fault) co_return error_response(incoming, *fault);
+    if (change->drops) co_return no_content();
+    auto now = incoming.engine->inspect(agent);
+    if (!now) co_return error_response(incoming, agents::no_agent(agent));
+    co_return json_response(agents::changed_body(card_of(*now), model_of(incoming), prefetched));
 }
 
 net::awaitable<reply> post_agent_evict(const services& server, const request& incoming,
@@ -292,12 +334,14 @@ net::awaitable<reply> post_agent_generate(const services& server, const request&
     wanted.text = std::move(parsed->prompt);
     wanted.append = parsed->append;
     wanted.only_reads = wanted.max_tokens == 0;
+    wanted.message_id = ids.message_id();
     answer_context asked{server, incoming, client};
     if (parsed->stream) {
-        agents::generate_stream stream(incoming.id, ids, std::move(parsed->left_out));
+        agents::generate_stream stream(incoming.id, ids, std::move(parsed->left_out),
+                                       *wanted.message_id);
         co_return co_await stream_answer(asked, std::move(wanted), stream);
     }
-    agents::generate_collector collector(ids, std::move(parsed->left_out));
+    agents::generate_collector collector(ids, std::move(parsed->left_out), *wanted.message_id);
     co_return co_await collect_answer(asked, std::move(wanted), collector);
 }
 

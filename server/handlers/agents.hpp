@@ -26,6 +26,8 @@ awaited_reply get_agents(const services& server, const request& incoming, client
 awaited_reply get_agent_stats(const services& server, const request& incoming, client_link& client);
 
 awaited_reply post_agents(const services& server, const request& incoming, client_link& client);
+/// Changes how long the agent's memory is kept, brings it into RAM, or gives it up.
+awaited_reply post_agent(const services& server, const request& incoming, client_link& client);
 /// `?evict_only=true` moves the agent to disk instead; `?model=NAME` forgets what that model
 /// remembers of it.
 awaited_reply delete_agent(const services& server, const request& incoming, client_link& client);

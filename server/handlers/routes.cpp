@@ -126,6 +126,8 @@ constexpr std::array table{
     route{"GET", "/v1/agents/stats", nullptr, get_agent_stats, key, body_class::none,
           engine_need::loaded},
     route{"GET", "/v1/agents/{id}", get_agent, nullptr, key, body_class::none, engine_need::loaded},
+    route{"POST", "/v1/agents/{id}", nullptr, post_agent, key, body_class::json,
+          engine_need::loaded},
     route{"DELETE", "/v1/agents/{id}", nullptr, delete_agent, key, body_class::none,
           engine_need::loaded},
     route{"POST", "/v1/agents/{id}/generate", nullptr, post_agent_generate, key, body_class::json,

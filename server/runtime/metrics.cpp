@@ -165,6 +165,19 @@ void write_scheduler(exposition& out, const engine::engine_probe& probe) {
             load(probe.early_starts));
     out.one("semantic_saves_late_total", "counter",
             "Answers that ended before their memory was on disk.", load(probe.saves_late));
+    out.one("semantic_turns_saved_total", "counter", "Turns of agents whose save has ended.",
+            load(probe.turns_saved));
+    out.one("semantic_turn_written_bytes_total", "counter",
+            "Bytes written to disk for them: by semantic_turns_saved_total, those of a turn.",
+            load(probe.turn_bytes_written));
+    out.one("semantic_turn_written_bytes_max", "gauge", "The most that was written for one turn.",
+            load(probe.turn_bytes_written_max));
+    out.one("semantic_head_waiting", "gauge",
+            "Requests that wait for the head of their prompt, which another one reads.",
+            load(probe.head_waiting));
+    out.family("semantic_head_wait_seconds", "histogram",
+               "How long requests waited for a head that another one read.");
+    out.histogram(probe.head_wait, {}, {});
     out.family("semantic_queue_seconds", "histogram",
                "From a request's submit to its place in the batch.");
     out.histogram(probe.queue_time, {}, {});
@@ -245,7 +258,7 @@ void write_news(exposition& out, const storage::node_news_counts& counts) {
 }
 
 void write_store(exposition& out, const storage::store_probe& probe) {
-    const std::array<std::tuple<const char*, const char*, const std::atomic<std::uint64_t>*>, 22>
+    const std::array<std::tuple<const char*, const char*, const std::atomic<std::uint64_t>*>, 25>
         counters{{
             {"semantic_store_blocks_written_total", "Block files written.", &probe.blocks_written},
             {"semantic_store_blocks_read_total", "Block files read.", &probe.blocks_read},
@@ -292,8 +305,20 @@ void write_store(exposition& out, const storage::store_probe& probe) {
              &probe.incompatible_removals},
             {"semantic_store_agents_lost_total",
              "Agents that left the pool although they could not be saved.", &probe.agents_lost},
+            {"semantic_store_kept_evictions_total",
+             "Of the evictions, those of agents whose policy was to keep them.",
+             &probe.kept_evictions},
+            {"semantic_store_kept_removals_total",
+             "Of the removals from disk, those of memories whose policy was to keep them.",
+             &probe.kept_removals},
+            {"semantic_store_saves_over_bound_total",
+             "Saves that --disk-writes-per-day-mb or --disk-writes-per-turn-mb has refused.",
+             &probe.saves_over_bound},
         }};
     for (const auto& [name, help, value] : counters) out.one(name, "counter", help, load(*value));
+}
+
+void write_store_times(exposition& out, const storage::store_probe& probe) {
     out.one("semantic_store_restore_seconds_total", "counter",
             "Time that bringing memory back from the cache directory took.",
             load(probe.restore_us) / 1e6);
@@ -331,6 +356,9 @@ void write_pool(exposition& out, const engine::pool_usage& pool) {
             static_cast<double>(pool.disk_jobs));
     out.one("semantic_agents_dirty", "gauge", "Agents with memory that is not on disk yet.",
             static_cast<double>(pool.agents_dirty));
+    out.one("semantic_store_written_today_bytes", "gauge",
+            "Bytes written to disk for agents' memories today (UTC), since the server started.",
+            static_cast<double>(pool.bytes_written_today));
 }
 
 // A configuration with more keys than a scraper should keep apart gets the first of them, and one
@@ -468,6 +496,7 @@ std::string render_metrics(const server_probe& probe, const model_changes& chang
     }
     out.of_model({});
     write_store(out, engines.front()->store_probe());
+    write_store_times(out, engines.front()->store_probe());
     std::optional<storage::shared_agents_counts> shared;
     for (const engine::engine* each : engines)
         if (const auto counts = each->shared_counts())

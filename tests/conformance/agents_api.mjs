@@ -117,6 +117,41 @@ await main({
     await server.stop();
   },
 
+  async 'a policy survives kill -9, a fork begins at an answer, and what is written is told'() {
+    const cache = make_folder();
+    let server = await Server.start({ cache });
+    const change = (agent, body) => expect(200, server, 'POST', `/v1/agents/${agent}`, body);
+    await expect(201, server, 'POST', '/v1/agents', { agent_id: 'a' });
+    const first = await tell(server, 'a', 'My cat is called Pickle.');
+    await tell(server, 'a', 'No, my cat is called Rex.');
+    const kept = await change('a', { keep: '1h' });
+    assert.deepEqual([kept.policy.keep_seconds, kept.policy.holds], [3600, true]);
+    await server.kill();
+    server = await Server.start({ cache });
+    const again = await expect(200, server, 'GET', '/v1/agents/a');
+    assert.deepEqual(again.policy, kept.policy);
+    assert.equal(again.tier, 'warm');
+    assert.ok(again.bytes_written.total >= kept.bytes_written.total, 'also after a restart');
+
+    const ready = await change('a', { prefetch: true });
+    assert.deepEqual([ready.tier, ready.prefetched.tokens_read], ['hot', ready.tokens]);
+    const at = first.message_id;
+    const fork = await expect(201, server, 'POST', '/v1/agents/a/fork', { agent_id: 'b', at });
+    assert.equal(fork.forked_at, at);
+    const said = await tell(server, 'b', 'What is my cat called?');
+    assert.match(said.text, /Pickle/, 'what came after the answer is not known there');
+    const unknown = { at: 'msg_nobody' };
+    await expect(404, server, 'POST', '/v1/agents/a/fork', unknown);
+    await expect(400, server, 'POST', '/v1/agents/a', { keep: 'soon' });
+
+    const once = { ...append('Hello'), append: false, memory_policy: { drop: true } };
+    await expect(200, server, 'POST', '/v1/agents/once/generate', once);
+    await expect(404, server, 'GET', '/v1/agents/once');
+    assert.equal((await call(server, 'POST', '/v1/agents/a', { drop: true })).status, 204);
+    await expect(404, server, 'GET', '/v1/agents/a');
+    await server.stop();
+  },
+
   async 'a running agent is not deleted, and is when its answer has ended'() {
     const server = await Server.start({ cache: make_folder() });
     await expect(201, server, 'POST', '/v1/agents', { agent_id: 'r' });

@@ -42,6 +42,16 @@ const texts = [
 const names = ['look', 'get_weather', 'f', 'a-b_C9'];
 const sessions = ['s1', 's2', 's3', 'a.b:c-d_e', 'x'.repeat(100)];
 
+const changes = [
+  { keep: '1h', pin: true },
+  { keep: 0 },
+  { keep: null, pin: false },
+  { prefetch: true },
+  { drop: true },
+  { keep: 'soon', drop: [] },
+];
+const memory_policy = (r) => r.pick([{ keep: '5m' }, { pin: true }, { drop: true }, { keep: -1 }]);
+
 const schema = (r, depth = 2) => {
   const kind = r.below(depth > 0 ? 7 : 5);
   if (kind === 0) return { type: 'string', ...r.some(0.3, { maxLength: () => r.below(9) }) };
@@ -219,6 +229,7 @@ export const messages = (r) => {
       context_management: () => ({ edits: r.list(3, () => anthropic_edit(r)) }),
       safeguards: () => [{ type: 'dangerous_tool_use', classifier_context: { v: 1 } }],
       mcp_servers: () => [],
+      memory_policy: () => memory_policy(r),
       unknown_field: () => r.pick(texts),
     }),
   };
@@ -554,6 +565,7 @@ export function agents_request(r) {
   const body = (make) => body_of(r, make).bytes;
   const at = (method, path, make) => ({ method, path, bytes: make && body(make) });
   const named = () => ({ agent_id: known() });
+  const fork = () => ({ ...named(), at: r.pick(['msg_1', 1, 9e9]) });
   return r.pick([
     () => at('POST', '/v1/agents', named),
     () => at('GET', r.pick(['/v1/agents', '/v1/agents/list', '/v1/agents/stats'])),
@@ -561,7 +573,8 @@ export function agents_request(r) {
     () => at('POST', `/v1/agents/${name}/generate`, generate),
     () => at('POST', `/v1/agents/${name}/generate`, generate),
     () => at('POST', `/v1/agents/${name}/generate`, generate),
-    () => at('POST', `/v1/agents/${name}/fork`, named),
+    () => at('POST', `/v1/agents/${name}/fork`, fork),
+    () => at('POST', `/v1/agents/${name}`, () => r.pick(changes)),
     () => at('POST', `/v1/agents/${name}/evict`, () => ({ force: r.chance(0.5) })),
     () => at('GET', `/v1/agents/${name}/cache`),
     () => at('PUT', `/v1/agents/${name}/cache`, named),

@@ -196,6 +196,20 @@ TEST(config, states_of_turns_and_agents_reach_the_engine) {
     EXPECT_EQ(options.states_per_agent, 5);
 }
 
+TEST(config, shares_and_bounds_of_what_is_kept_and_written_reach_the_engine) {
+    const config values = parse({"--kept-share-percent", "25", "--disk-writes-per-day-mb", "3",
+                                 "--disk-writes-per-turn-mb", "2"},
+                                {})
+                              .values;
+    const auto options = make_engine_options(values, "/m", "/home/me");
+    EXPECT_EQ(options.kept_share_percent, 25u);
+    EXPECT_EQ(options.disk_writes_per_day_bytes, 3u << 20);
+    EXPECT_EQ(options.disk_writes_per_turn_bytes, 2u << 20);
+    EXPECT_EQ(make_engine_options(config{}, "/m", "/home/me").kept_share_percent, 50u);
+    EXPECT_EQ(fault({"--kept-share-percent", "101"}),
+              "--kept-share-percent '101' must be a whole number from 0 to 100");
+}
+
 TEST(config, disk_budget_is_given_in_mebibytes) {
     EXPECT_EQ(parse({"--disk-budget-mb", "3"}, {}).values.disk_budget_mb, 3u);
     config values;

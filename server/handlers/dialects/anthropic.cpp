@@ -248,6 +248,7 @@ net::awaitable<reply> post_messages(const services& server, const request& incom
     auto wanted = parsed->take_generation(std::move(*agent), answer_deadline(server));
     wanted.agent_may_branch = true;
     wanted.parent = std::move(*parent);
+    if (!options.compacts) wanted.message_id = options.message_id;
     if (!options.compacts) keep_thread(parsed->thread, options.message_id, wanted);
     if (parsed->stream) {
         anthropic::message_stream stream(std::move(options), ids);

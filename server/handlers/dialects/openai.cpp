@@ -64,6 +64,7 @@ net::awaitable<reply> post_chat_completions(const services& server, const reques
                                           answer_deadline(server));
     wanted.agent_may_branch = true;
     wanted.parent = std::move(*parent);
+    wanted.message_id = options.completion_id;
     answer_context asked{server, incoming, client};
     if (parsed->stream) {
         openai::chat_stream stream(std::move(options), ids);
@@ -96,6 +97,7 @@ net::awaitable<reply> post_completions(const services& server, const request& in
     openai::reply_options options = options_of(*parsed, ids.make("cmpl-"), incoming.engine->info());
     auto wanted = parsed->take_generation(std::move(*agent), answer_deadline(server));
     wanted.agent_may_branch = true;
+    wanted.message_id = options.completion_id;
     answer_context asked{server, incoming, client};
     if (parsed->stream) {
         openai::completion_stream stream(std::move(options));

@@ -240,6 +240,7 @@ net::awaitable<reply> answer_in_background(const services& server, const request
     if (*conversation) job->conversation.emplace(std::move(**conversation));
     job->wanted = parsed.take_generation(std::move(*agent), answer_deadline(server));
     job->wanted.agent_may_branch = true;
+    job->wanted.message_id = id;
     run_sink(*job->run, job->stream).show(job->stream.on_queued());
     // Its record, which a restart would find.
     auto keep_now = [&] { return keep(*job); };

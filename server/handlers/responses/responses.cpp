@@ -52,11 +52,13 @@ net::awaitable<reply> post_responses(const services& server, const request& inco
     auto conversation = hold_conversation(server, incoming, parsed->conversation);
     if (!conversation) co_return error_response(incoming, conversation.error());
     protocol::id_maker ids(random_bits);
-    responses::reply_options options = reply_options_of(*parsed, ids.make("resp_"));
+    std::string response_id = ids.make("resp_");
+    responses::reply_options options = reply_options_of(*parsed, response_id);
     const kept_question question(*parsed);
     auto wanted = parsed->take_generation(std::move(*agent), answer_deadline(server));
     wanted.agent_may_branch = true;
     wanted.only_reads = !parsed->generates;
+    wanted.message_id = std::move(response_id);
     answer_context asked{server, incoming, client};
     const bool is_kept = question.is_kept || !question.conversation.empty();
     if (parsed->stream) {

@@ -452,11 +452,13 @@ net::awaitable<reply> response_socket::ask(request& one) {
     if (!conversation) co_return error_response(one, conversation.error());
 
     protocol::id_maker ids(random_bits);
-    responses::response_stream stream(reply_options_of(*parsed, ids.make("resp_")), ids);
+    std::string response_id = ids.make("resp_");
+    responses::response_stream stream(reply_options_of(*parsed, response_id), ids);
     const kept_question question(*parsed);
     auto wanted = parsed->take_generation(std::move(*agent), answer_deadline(server_));
     wanted.agent_may_branch = true;
     wanted.only_reads = !parsed->generates;
+    wanted.message_id = std::move(response_id);
     keeping at_end(*this, one, stream, question);
     answer_context asked{server_, one, *this, &at_end, this};
     co_return co_await stream_answer(asked, std::move(wanted), stream);
