@@ -195,12 +195,14 @@ const std::array options{
                   set_number<&config::concurrent_requests, 0, million>,
                   print_number<&config::concurrent_requests>},
 
-    config_option{"model", "Model", "MODEL",
-                  "a folder, a .gguf file, NAME in ~/.semantic/models, ORG/NAME[:FILE or QUANT] in "
-                  "the Hugging Face cache, or hf:ORG/NAME[:FILE or QUANT], which is fetched where "
-                  "that cache does not have it; empty: the first of models-file, the only one of "
-                  "models-dir, else the embedded model",
-                  model_names, false, set_any_text<&config::model>, print_text<&config::model>},
+    config_option{
+        "model", "Model", "MODEL",
+        "a folder, a .gguf file, NAME in ~/.semantic/models, semantic-tiny or "
+        "semantic-tiny-recurrent, which come with the server, ORG/NAME[:FILE or QUANT] in "
+        "the Hugging Face cache, or hf:ORG/NAME[:FILE or QUANT], which is fetched where "
+        "that cache does not have it; empty: the first of models-file, the only one of "
+        "models-dir, else the embedded model",
+        model_names, false, set_any_text<&config::model>, print_text<&config::model>},
     config_option{"models-dir",
                   "Model",
                   "DIR",

@@ -24,6 +24,7 @@ using storage::result;
 
 constexpr std::string_view gguf_ending = ".gguf";
 constexpr std::string_view hub_prefix = "models--";
+constexpr const char* default_model = "semantic-tiny";
 
 std::string lower(std::string_view text) {
     std::string copy(text);
@@ -187,6 +188,15 @@ std::map<std::string, fs::path> own_models(const fs::path& own) {
     return models;
 }
 
+/// Folders with a config.json of `embedded`.
+std::map<std::string, fs::path> embedded_models(const fs::path& embedded) {
+    std::map<std::string, fs::path> models;
+    std::error_code ec;
+    for (const auto& [name, entry] : entries_of(embedded))
+        if (fs::exists(entry.path() / "config.json", ec)) models.emplace(name, entry.path());
+    return models;
+}
+
 std::vector<std::string> hub_models(const fs::path& hub) {
     std::vector<std::string> names;
     for (const auto& [name, entry] : entries_of(hub))
@@ -214,7 +224,10 @@ failure nowhere(const std::string& name, bool is_name, const model_places& place
         message += models.empty() ? " (where no models are)"
                                   : " (where there are " + list_names(models) + ")";
     };
-    if (name.find('/') == name.npos) place(places.own, names_of(own_models(places.own)));
+    if (name.find('/') == name.npos) {
+        place(places.own, names_of(own_models(places.own)));
+        place(places.embedded, names_of(embedded_models(places.embedded)));
+    }
     place(places.hub, hub_models(places.hub));
     return {errc::not_found, std::move(message)};
 }
@@ -240,12 +253,16 @@ fs::path executable_path(const std::string& argv0) {
 }
 
 std::string find_embedded_model(const fs::path& executable) {
+    const fs::path models = find_embedded_models(executable);
+    return models.empty() ? std::string() : (models / default_model).string();
+}
+
+fs::path find_embedded_models(const fs::path& executable) {
     const fs::path bin = executable.parent_path();
-    for (const char* candidate :
-         {"../share/semantic/models/semantic-tiny", "../../etc/models/semantic-tiny"}) {
+    for (const char* candidate : {"../share/semantic/models", "../../etc/models"}) {
         std::error_code ec;
-        const fs::path folder = (bin / candidate).lexically_normal();
-        if (fs::exists(folder / "config.json", ec)) return folder.string();
+        fs::path folder = (bin / candidate).lexically_normal();
+        if (fs::exists(folder / default_model / "config.json", ec)) return folder;
     }
     return {};
 }
@@ -260,6 +277,7 @@ model_places model_places::of_environment() {
     }
     fs::path hugging_face = variable("HF_HOME");
     if (hugging_face.empty() && !cache.empty()) hugging_face = cache / "huggingface";
+    places.embedded = find_embedded_models(executable_path(""));
     places.hub = variable("HF_HUB_CACHE");
     if (places.hub.empty() && !hugging_face.empty()) places.hub = hugging_face / "hub";
     return places;
@@ -323,9 +341,9 @@ result<found_model> find_model(std::string_view named, const model_places& place
     const bool is_name = slashes <= 1 && !name.empty() && !name.ends_with('/') &&
                          name.front() != '/' && name.front() != '.' && name.front() != '~';
     if (is_name && slashes == 0 && asked.empty()) {
-        const auto models = own_models(places.own);
-        const auto at = models.find(gguf_stem(name));
-        if (at != models.end()) {
+        for (const auto& models : {own_models(places.own), embedded_models(places.embedded)}) {
+            const auto at = models.find(gguf_stem(name));
+            if (at == models.end()) continue;
             auto found = model_at(at->second);
             if (found) found->id = at->first;
             return found;

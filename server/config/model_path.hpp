@@ -20,13 +20,18 @@ std::filesystem::path executable_path(const std::string& argv0);
 /// holds a config.json.
 std::string find_embedded_model(const std::filesystem::path& executable);
 
+/// Returns: the folder that the embedded model lies in, and others that come with the program
+/// beside it; empty where there is no embedded model.
+std::filesystem::path find_embedded_models(const std::filesystem::path& executable);
+
 /// Where a model that is no path is looked for. An empty path is not looked at.
 struct model_places {
-    std::filesystem::path home;  // replaces ~
-    std::filesystem::path own;   // ~/.semantic/models: NAME/ or NAME.gguf
-    std::filesystem::path hub;   // the Hugging Face cache: models--ORG--NAME/
+    std::filesystem::path home;      // replaces ~
+    std::filesystem::path own;       // ~/.semantic/models: NAME/ or NAME.gguf
+    std::filesystem::path hub;       // the Hugging Face cache: models--ORG--NAME/
+    std::filesystem::path embedded;  // what comes with the program: NAME/
 
-    /// From HOME, HF_HUB_CACHE, HF_HOME and XDG_CACHE_HOME.
+    /// From HOME, HF_HUB_CACHE, HF_HOME and XDG_CACHE_HOME, and from where the program lies.
     static model_places of_environment();
 };
 
@@ -35,10 +40,11 @@ struct found_model {
     std::string id;    // what clients call it: the last name of a path without .gguf, or ORG/NAME
 };
 
-/// Finds the model that a user named: a path that exists; else NAME in `own`; else ORG/NAME in the
-/// Hugging Face cache, where :FILE.gguf or :QUANT after it names one of several files. A folder
-/// without safetensors means its only GGUF file. Errors: not_found, with what was looked for,
-/// where, and what is there; incompatible for a file that is no model.
+/// Finds the model that a user named: a path that exists; else NAME in `own`; else NAME in
+/// `embedded`; else ORG/NAME in the Hugging Face cache, where :FILE.gguf or :QUANT after it names
+/// one of several files. A folder without safetensors means its only GGUF file. Errors:
+/// not_found, with what was looked for, where, and what is there; incompatible for a file that is
+/// no model.
 storage::result<found_model> find_model(std::string_view name, const model_places& places);
 
 struct models_in_folder {

@@ -39,8 +39,9 @@ void set_embedded_model(std::string directory) { embedded_model() = std::move(di
 options::options(const command& self) : self_(self), description_("Options") {
     add()("help", "show this text");
     add()("model", po::value<std::string>()->value_name("MODEL"),
-          "a folder, a .gguf file, NAME in ~/.semantic/models, or [hf:]ORG/NAME[:FILE or QUANT] "
-          "in the Hugging Face cache (default: the embedded model)");
+          "a folder, a .gguf file, NAME in ~/.semantic/models, semantic-tiny or "
+          "semantic-tiny-recurrent, which come with the program, or [hf:]ORG/NAME[:FILE or QUANT] "
+          "in the Hugging Face cache (default: semantic-tiny)");
 }
 
 void options::add_compute() {

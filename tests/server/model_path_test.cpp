@@ -94,7 +94,7 @@ class find_model_test : public testing::Test {
     }
 
     tests::temp_dir dir_;
-    model_places places_{dir_.path(), dir_ / "own", dir_ / "hub"};
+    model_places places_{dir_.path(), dir_ / "own", dir_ / "hub", dir_ / "embedded"};
     int blobs_ = 0;
 };
 
@@ -176,6 +176,22 @@ TEST_F(find_model_test, a_bare_name_is_one_of_the_fetched_models) {
     expect_found("qwen", dir_ / "own/qwen", "qwen");
     expect_refused("smol",
                    {"smol", dir_ / "own", "big, qwen, smollm2-135m", dir_ / "hub", "no models"});
+}
+
+TEST_F(find_model_test, what_comes_with_the_program_is_found_by_name_behind_the_fetched_models) {
+    put_folder(dir_ / "embedded/semantic-tiny");
+    put_folder(dir_ / "embedded/semantic-tiny-recurrent");
+    put_file(dir_ / "embedded/published.list", "");
+    expect_found("semantic-tiny-recurrent", dir_ / "embedded/semantic-tiny-recurrent",
+                 "semantic-tiny-recurrent");
+    expect_refused("smol", {dir_ / "own", dir_ / "embedded",
+                            "where there are semantic-tiny, semantic-tiny-recurrent"});
+    expect_refused("published.list", {"published.list", dir_ / "embedded"});
+    put_folder(dir_ / "own/semantic-tiny");
+    expect_found("semantic-tiny", dir_ / "own/semantic-tiny", "semantic-tiny");
+    EXPECT_EQ(find_embedded_models(SEMANTIC_SOURCE_DIR "/build/bin/semantic-server"),
+              SEMANTIC_SOURCE_DIR "/etc/models");
+    EXPECT_TRUE(find_model("semantic-tiny-recurrent", model_places::of_environment()));
 }
 
 TEST_F(find_model_test, a_repository_of_the_hugging_face_cache_is_found_behind_its_links) {
