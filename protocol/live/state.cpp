@@ -107,6 +107,7 @@ std::string gauges_text(const engine::engine_probe& work, const storage::store_p
         {"misses", misses_of(work)},
         {"pool_bytes", pool.bytes},
         {"pool_held_bytes", pool.held_bytes},
+        {"pool_state_bytes", pool.state_bytes},
         {"agents_hot", pool.agents_hot},
         {"agents_warm", pool.agents_warm},
         {"agents_dirty", pool.agents_dirty},

@@ -47,6 +47,7 @@ struct pool_gauges {
     std::uint64_t agents_hot = 0;
     std::uint64_t agents_warm = 0;
     std::uint64_t agents_dirty = 0;
+    std::uint64_t state_bytes = 0;  // part of held_bytes: recurrent states
 };
 /// Gauges of the whole server, the same for all viewers: counters since the model was loaded, and
 /// what is now.

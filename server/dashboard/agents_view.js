@@ -136,8 +136,8 @@ export class AgentsView {
   /** What an agent remembers under each model, and how its last prompts found it. */
   #draw_details(row, agent) {
     const turns = this.state.turns.get(agent.agent_id) ?? [];
-    const { memories, shared_bytes, bytes_written, policy } = agent;
-    const key = JSON.stringify([memories, shared_bytes, bytes_written, policy, turns]);
+    const { memories, states, shared_bytes, bytes_written, policy } = agent;
+    const key = JSON.stringify([memories, states, shared_bytes, bytes_written, policy, turns]);
     if (row.details.key === key) return;
     row.details.key = key;
     row.details.firstChild.replaceChildren(
@@ -145,6 +145,7 @@ export class AgentsView {
       h('ul', {}, ...(agent.memories ?? [agent]).map((memory) => h('li', {}, sentence_of(memory)))),
       h('p', { class: 'hint' }, `${bytes(agent.shared_bytes)} of it in RAM is shared with others.`),
       ...facts_of(agent).map((fact) => h('p', { class: 'hint' }, fact)),
+      ...(agent.states ? [h('p', { class: 'states' }, states_of(agent))] : []),
       h('h3', {}, 'Its last prompts'),
       turns.length
         ? h('ul', {}, ...turns.toReversed().map((turn) => h('li', {}, prompt_of(turn))))
@@ -215,6 +216,17 @@ function facts_of(agent) {
   const over = 'The bound on disk writes is reached: its memory is in RAM only.';
   const is_over = agent.not_saved === 'over_bound';
   return [written && `${written}.`, is_over && over, kept_of(agent)].filter(Boolean);
+}
+
+/** What of a memory is recurrent states, the rest being keys and values. */
+function states_of({ states, ram_bytes, file_size_bytes }) {
+  return (
+    `A prompt goes on from ${several(states.places.length, 'place')} ` +
+    `(${states.places.map(count).join(', ')} tokens). Recurrent states take ` +
+    `${bytes(states.ram_bytes)} in RAM beside ${bytes(ram_bytes - states.ram_bytes)} of KV, and ` +
+    `${bytes(states.file_size_bytes)} on disk beside ` +
+    `${bytes(file_size_bytes - states.file_size_bytes)}.`
+  );
 }
 
 /** How a prompt found its memory, and why it missed what it missed. */

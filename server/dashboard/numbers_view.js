@@ -138,6 +138,8 @@ export class NumbersView {
         `${count(gauges.tokens_reused_disk)} from disk, ${count(gauges.tokens_computed)} computed`,
     );
     this.#meter('pool', gauges.pool_held_bytes, gauges.pool_bytes);
+    const states = gauges.pool_state_bytes;
+    set_text(at('pool-hint'), states ? `${bytes(states)} of the pool are recurrent states` : '');
     this.#meter('disk', gauges.disk_bytes, gauges.disk_budget_bytes);
   }
 

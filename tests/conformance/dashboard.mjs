@@ -145,6 +145,19 @@ async function rates_of_a_busy_server() {
 
 await main(
   {
+    async 'recurrent states are shown beside KV'() {
+      const args = ['--model', 'semantic-tiny-recurrent', '--kv-recipe', '4'];
+      const server = await Server.start({ cache: make_folder(), args });
+      await server.ask('ada', [user('My dog is called Biscuit.')]);
+      const { page, context } = await open(server);
+      await page.locator('#pool-hint', { hasText: /of the pool are recurrent states/ }).waitFor();
+      await page.getByRole('button', { name: 'Memory of sess_ada' }).click();
+      const told = /goes on from \d+ places \([\d, ]+ tokens\).*in RAM beside .* of KV/;
+      await page.locator('tr.details .states', { hasText: told }).waitFor();
+      await context.close();
+      await server.stop();
+    },
+
     async 'a newcomer is led to it, talks and forks; nothing is fetched elsewhere'() {
       const server = await Server.start({ cache: make_folder() });
       const { page, context, faults, fetched } = await open(server);

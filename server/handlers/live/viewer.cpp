@@ -91,8 +91,12 @@ std::string model_text(const services& server) {
 
 live::pool_gauges pool_of(const engine::engine& engine) {
     const engine::pool_usage pool = engine.pool();
-    return {pool.frames_total * pool.frame_bytes, pool.frames_held * pool.frame_bytes,
-            pool.agents_hot, pool.agents_warm, pool.agents_dirty};
+    return {pool.frames_total * pool.frame_bytes,
+            pool.frames_held * pool.frame_bytes,
+            pool.agents_hot,
+            pool.agents_warm,
+            pool.agents_dirty,
+            pool.states_held * pool.state_bytes};
 }
 
 }  // namespace semantic::server
