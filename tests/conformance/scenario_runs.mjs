@@ -1,6 +1,6 @@
 // Runs of scenarios last: killed at random moments between and within phases, cancelled, left by
 // their client, and resumed, each says the same as one that nobody disturbed.
-// SCENARIO_KILLS: how often the server is killed (5).
+// SCENARIO_KILLS: how often the server is killed (5). SCENARIO_MODEL: of another model.
 
 import assert from 'node:assert/strict';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -10,6 +10,8 @@ import { main, make_folder, Server } from './harness.mjs';
 
 const base = '/v1/coordination';
 const scenario = 'prisoners-dilemma';
+const model = process.env.SCENARIO_MODEL ? ['--model', process.env.SCENARIO_MODEL] : [];
+const start = (cache) => Server.start({ cache, args: model });
 const how = { temperature: 0, max_tokens: 16 };
 
 const call = (server, method, path, ...more) => call_path(server, method, base + path, ...more);
@@ -60,7 +62,7 @@ async function transcript(server, id) {
 }
 
 async function undisturbed() {
-  const server = await Server.start({ cache: make_folder() });
+  const server = await start(make_folder());
   const began = Date.now();
   let id;
   const last = await follow(server, `/scenarios/${scenario}/runs`, (name, data) => {
@@ -83,7 +85,7 @@ await main({
     let at_ends = 0;
     while (left > 0) {
       const cache = make_folder();
-      let server = await Server.start({ cache });
+      let server = await start(cache);
       let id;
       let last;
       let at_boundary = () => {};
@@ -106,7 +108,7 @@ await main({
             left -= 1;
             await server.kill();
             await followed;
-            server = await Server.start({ cache });
+            server = await start(cache);
             continue;
           }
         }
@@ -124,7 +126,7 @@ await main({
 
   async 'a run can be cancelled, left and resumed, and its end can be asked for again'() {
     const expected = await undisturbed();
-    const server = await Server.start({ cache: make_folder() });
+    const server = await start(make_folder());
     let id;
     let turns = 0;
     const last = await follow(server, `/scenarios/${scenario}/runs`, async (name, data) => {
@@ -171,7 +173,7 @@ await main({
   },
 
   async 'a run whose phase was deleted does not take it again'() {
-    const server = await Server.start({ cache: make_folder() });
+    const server = await start(make_folder());
     let id;
     const last = await follow(server, `/scenarios/${scenario}/runs`, (name, data) => {
       if (name === 'run_start') id = data.run_id;
