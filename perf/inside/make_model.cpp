@@ -1,5 +1,5 @@
 // Writes a model of real geometry with random weights, for the other programs to measure.
-// Run: build/bin/make_model GEOMETRY DIR [--bits 4|8|16] [--layers N] [--seed N]
+// Run: build/bin/make_model GEOMETRY DIR-OR-FILE [--bits 4|8|16] [--layers N] [--seed N]
 
 #include <algorithm>
 #include <cstdio>
@@ -7,11 +7,14 @@
 #include <exception>
 #include <string_view>
 
+#include "perf/inside/random_hybrid.hpp"
 #include "perf/inside/random_model.hpp"
 
 namespace {
 
 using namespace semantic::perf;
+
+constexpr const char* tokenizer = SEMANTIC_SOURCE_DIR "/etc/models/semantic-tiny";
 
 int usage() {
     std::fprintf(stderr,
@@ -22,17 +25,43 @@ int usage() {
                      static_cast<int>(g.name.size()), g.name.data(), g.layers, g.hidden, g.heads,
                      g.kv_heads, g.head_dim);
     }
+    std::fprintf(stderr,
+                 "       make_model GEOMETRY FILE.gguf [--layers N] [--seed N]\n"
+                 "Writes a hybrid of Qwen3.5's architecture in Q4_K. Geometries:\n");
+    for (const hybrid_geometry& g : known_hybrids()) {
+        std::fprintf(stderr, "  %.*s %d layers, hidden %d\n", static_cast<int>(g.name.size()),
+                     g.name.data(), g.layers, g.hidden);
+    }
     return 2;
+}
+
+int make_hybrid(hybrid_geometry geometry, int argc, char** argv) {
+    unsigned seed = 1;
+    for (int i = 3; i < argc; i += 2) {
+        const std::string_view name = argv[i];
+        const int value = std::atoi(argv[i + 1]);
+        if (name == "--layers" && value >= 1 && value <= geometry.layers) {
+            geometry.layers = value;
+        } else if (name == "--seed" && value >= 0) {
+            seed = static_cast<unsigned>(value);
+        } else {
+            return usage();
+        }
+    }
+    write_random_hybrid(geometry, tokenizer, seed, argv[2]);
+    return 0;
 }
 
 int run(int argc, char** argv) {
     if (argc < 3 || argc % 2 == 0) return usage();
+    for (const hybrid_geometry& g : known_hybrids())
+        if (g.name == argv[1]) return make_hybrid(g, argc, argv);
     const auto all = known_geometries();
     const auto found = std::ranges::find(all, std::string_view(argv[1]), &model_geometry::name);
     if (found == all.end()) return usage();
     random_model_options options;
     options.geometry = *found;
-    options.tokenizer = SEMANTIC_SOURCE_DIR "/etc/models/semantic-tiny";
+    options.tokenizer = tokenizer;
     for (int i = 3; i < argc; i += 2) {
         const std::string_view name = argv[i];
         const int value = std::atoi(argv[i + 1]);

@@ -26,9 +26,10 @@ struct model_run {
     int pool_tokens = 1024;
     engine::weight_form weights = engine::weight_form::native;
     int block_tokens = 256;
-    std::string recipe = {};  // by name, in place of kv_bits; key means are made up
-    int wide_tail = 0;        // of it, where its name has none
-    int context_tokens = 0;   // model_config::choose_rope(); 0: as long as the model says
+    std::string recipe = {};   // by name, in place of kv_bits; key means are made up
+    int wide_tail = 0;         // of it, where its name has none
+    int context_tokens = 0;    // model_config::choose_rope(); 0: as long as the model says
+    bool compensated = false;  // as transformer_limits
 };
 
 class loaded_model {

@@ -11,6 +11,7 @@
 #include <string>
 
 #include "engine/text/tokenizer/tokenizer.hpp"
+#include "perf/inside/random_hybrid.hpp"
 #include "tests/engine/model/loaded_model.hpp"
 #include "tests/support/temp_dir.hpp"
 
@@ -69,6 +70,27 @@ TEST(random_model, one_seed_gives_one_file_and_another_seed_another) {
     perf::write_random_model(options, c.path());
     EXPECT_EQ(weights_in(a.path()), weights_in(b.path()));
     EXPECT_NE(weights_in(a.path()), weights_in(c.path()));
+}
+
+TEST(random_model, a_hybrid_loads_and_its_logits_are_finite_differ_and_do_not_depend_on_chunks) {
+    const tests::temp_dir folder;
+    const perf::hybrid_geometry small{"small", 4, 4, 256, 512, 2, 1, 256, 2, 4, 64, vocabulary};
+    perf::write_random_hybrid(small, SEMANTIC_SOURCE_DIR "/etc/models/semantic-tiny", 1,
+                              folder / "small.gguf");
+    tests::model_run run;
+    run.folder = folder / "small.gguf";
+    tests::loaded_model model(run);
+    ASSERT_TRUE(model);
+    EXPECT_GT(model.config().state_bytes(), 0U);
+    std::vector<storage::token_id> tokens;
+    for (int i = 0; i < 40; ++i) tokens.push_back((i * 97 + 5) % vocabulary);
+    const auto logits = model.logits(*model.new_sequence(), tokens, 40);
+    EXPECT_EQ(logits, model.logits(*model.new_sequence(), tokens, 3));
+    for (const float x : logits) ASSERT_TRUE(std::isfinite(x));
+    EXPECT_GT(std::set<float>(logits.begin(), logits.end()).size(), 1000U);
+    const auto words = tokenizer::load(folder / "small.gguf");
+    ASSERT_TRUE(words) << words.error().what;
+    EXPECT_EQ(words->bytes(4199), "w4199");
 }
 
 TEST(random_model, a_vocabulary_that_the_tokenizer_exceeds_is_an_error) {
