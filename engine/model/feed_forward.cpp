@@ -18,9 +18,10 @@ std::size_t area(int rows, int cols) {
     return static_cast<std::size_t>(rows) * static_cast<std::size_t>(cols);
 }
 
-bool fully_quantized(const gated_weights& w) {
-    return (w.gate.matrix.rows == 0 || w.gate.matrix.quantized()) && w.up.matrix.quantized() &&
-           w.down.matrix.quantized();
+/// Whether what multiplies the layer's input is. A matrix whose rows no blocks fill is not, and
+/// loses nothing of activations.
+bool has_quantized_inputs(const gated_weights& w) {
+    return (w.gate.matrix.rows == 0 || w.gate.matrix.quantized()) && w.up.matrix.quantized();
 }
 
 }  // namespace
@@ -62,24 +63,28 @@ void feed_forward::run(const layer_weights& w, float* x, int count, float* y, pr
 /// A dense layer's MLP, or the shared experts', which every row takes.
 void feed_forward::run_dense(const gated_weights& w, float* x, int count, float* y,
                              product_tape* tape) {
-    if (!compensated_ || !fully_quantized(w)) return gated_mlp(w, x, count, false, y, tape);
+    if (!compensated_) return gated_mlp(w, x, count, false, y, tape);
     const int hidden = config_.hidden;
     std::memcpy(gathered_.data(), x, area(count, hidden) * sizeof(float));
-    tasks_.for_rows(0, count, 2 * hidden, [&](int i) {
-        quantization_error(x + area(i, hidden), hidden, gathered_.data() + area(count + i, hidden),
-                           outputs_.data() + area(i, hidden));
-    });
+    if (has_quantized_inputs(w))
+        tasks_.for_rows(0, count, 2 * hidden, [&](int i) {
+            quantization_error(x + area(i, hidden), hidden,
+                               gathered_.data() + area(count + i, hidden),
+                               outputs_.data() + area(i, hidden));
+        });
     gated_mlp(w, gathered_.data(), count, true, outputs_.data(), nullptr);
     std::memcpy(y, outputs_.data(), area(count, hidden) * sizeof(float));
 }
 
 /// y = down(act(gate(x)) * up(x)). `compensated`: behind the `count` rows of x lie their
-/// quantisation errors, which are multiplied too and added; y has as many rows to work in.
+/// quantisation errors, which are multiplied too and added where a matrix is quantised; y has as
+/// many rows to work in.
 /// Requires: no tape where it is compensated.
 void feed_forward::gated_mlp(const gated_weights& w, float* x, int count, bool compensated,
                              float* y, product_tape* tape) {
-    const int inner = w.up.matrix.rows, hidden = config_.hidden,
-              rows = compensated ? 2 * count : count;
+    const int inner = w.up.matrix.rows, hidden = config_.hidden;
+    const bool corrects_inputs = compensated && has_quantized_inputs(w);
+    const bool corrects_inner = compensated && w.down.matrix.quantized();
     const std::size_t width = area(1, inner);
     float* gate = gate_up_.data();
     float* up = gate + gate_up_.count() / 2;
@@ -90,26 +95,28 @@ void feed_forward::gated_mlp(const gated_weights& w, float* x, int count, bool c
     const std::span<const linear_job> jobs = gated ? std::span(both) : std::span(&alone, 1);
     const linear_job down = {&w.down.matrix, y, area(1, hidden)};
     int first = tape != nullptr ? tape->take_input(tasks_, x, count, hidden) : 0;
-    linear_from(kernels_, tasks_, jobs, x, first, rows, hidden, linear_scratch_.data());
+    linear_from(kernels_, tasks_, jobs, x, first, corrects_inputs ? 2 * count : count, hidden,
+                linear_scratch_.data());
     if (tape != nullptr) tape->take_outputs(tasks_, jobs, first, count);
     tasks_.for_rows(0, count, 8 * inner, [&](int row) {
         float* g = gate + area(row, inner);
         float* u = up + area(row, inner);
-        if (compensated) {
+        if (corrects_inputs) {
             kernels_.add(g, g + area(count, inner), width);
             if (gated) kernels_.add(u, u + area(count, inner), width);
         }
         w.gate.add_bias(kernels_, g);
         w.up.add_bias(kernels_, gated ? u : g);
         activate(g, u, width);
-        if (compensated) quantization_error(g, inner, g + area(count, inner), u);
+        if (corrects_inner) quantization_error(g, inner, g + area(count, inner), u);
     });
     if (tape != nullptr) first = tape->take_input(tasks_, gate, count, inner);
-    linear_from(kernels_, tasks_, {&down, 1}, gate, first, rows, inner, linear_scratch_.data());
+    linear_from(kernels_, tasks_, {&down, 1}, gate, first, corrects_inner ? 2 * count : count,
+                inner, linear_scratch_.data());
     if (tape != nullptr) tape->take_outputs(tasks_, {&down, 1}, first, count);
     tasks_.for_rows(0, count, 2 * hidden, [&](int row) {
         float* to = y + area(row, hidden);
-        if (compensated) kernels_.add(to, to + area(count, hidden), area(1, hidden));
+        if (corrects_inner) kernels_.add(to, to + area(count, hidden), area(1, hidden));
         w.down.add_bias(kernels_, to);
     });
 }
@@ -270,17 +277,17 @@ void feed_forward::run_expert(const gated_weights& w, const std::vector<assignme
                               const float* x, float* y) {
     const int count = static_cast<int>(rows.size()), hidden = config_.hidden;
     const std::size_t width = area(1, hidden);
-    const bool compensated = fully_quantized(w);
+    const bool corrects_inputs = has_quantized_inputs(w);
     tasks_.for_rows(0, count, 2 * hidden, [&](int i) {
         float* to = gathered_.data() + area(i, hidden);
         std::memcpy(to, x + area(rows[static_cast<std::size_t>(i)].row, hidden),
                     width * sizeof(float));
-        if (compensated) {
+        if (corrects_inputs) {
             quantization_error(to, hidden, to + area(count, hidden),
                                outputs_.data() + area(i, hidden));
         }
     });
-    gated_mlp(w, gathered_.data(), count, compensated, outputs_.data(), nullptr);
+    gated_mlp(w, gathered_.data(), count, true, outputs_.data(), nullptr);
     tasks_.for_rows(0, count, hidden, [&](int i) {
         const assignment& to = rows[static_cast<std::size_t>(i)];
         const float* output = outputs_.data() + area(i, hidden);

@@ -137,7 +137,7 @@ TEST(hybrid_q4k, gives_what_its_weights_as_floats_give) {
     const double compensated =
         tests::median_error(tests::logits_of(dir / "blocks.gguf", true), floats);
     std::printf("    qwen35 q4_k: %.3f %%, compensated %.4f %%\n", 100 * error, 100 * compensated);
-    EXPECT_LE(error, 0.05);
+    EXPECT_LE(error, 0.1) << "what activations of 8 bits cost";
     EXPECT_LE(compensated, 0.002);
 }
 
