@@ -1,17 +1,20 @@
 // Memories of a model with recurrent layers: the same answers word for word, whether its states are
 // computed anew, in the pool, read from disk, shared or gone on from. Method: trained models of
 // Qwen3.5's architecture; one has all of its memory in the recurrent states, the other recalls by
-// attention.
+// attention, and a third says nothing of use and depends on both.
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <filesystem>
+#include <iostream>
 #include <memory>
 #include <string>
 #include <thread>
 #include <vector>
 
 #include "tests/engine/tiny_engine.hpp"
+#include "tests/support/attending_model.hpp"
 #include "tests/support/temp_dir.hpp"
 #include "tests/support/transcript.hpp"
 
@@ -37,14 +40,25 @@ std::string folder_of(const std::string& name) {
 
 storage::agent_id id_of(const std::string& name) { return *storage::agent_id::parse(name); }
 
-class recurrent_memory : public testing::TestWithParam<const char*> {
+struct tried_model {
+    const char* name;
+    const char* recipe = "4";
+};
+constexpr const char* attending = "attending";  // attending_model's
+constexpr const char* wide_tail = "k5s-v4r-w16";
+
+class recurrent_memory : public testing::TestWithParam<tried_model> {
   protected:
     void SetUp() override {
-        if (folder_of(GetParam()).empty()) GTEST_SKIP() << "skipped: no model " << GetParam();
+        const std::string name = GetParam().name;
+        if (name == attending) made_ = std::make_unique<semantic::tests::attending_model>();
+        folder_ = made_ ? made_->path() : folder_of(name);
+        if (folder_.empty()) GTEST_SKIP() << "skipped: no model " << name;
     }
     engine_options options_at(const std::string& directory) const {
         engine_options options = semantic::tests::options_in(directory);
-        options.model_directory = folder_of(GetParam());
+        options.model_directory = folder_;
+        options.kv_recipe = GetParam().recipe;
         options.block_tokens = 64;
         return options;
     }
@@ -74,6 +88,10 @@ class recurrent_memory : public testing::TestWithParam<const char*> {
         return turns;
     }
     const temp_dir dir_;
+
+  private:
+    std::unique_ptr<semantic::tests::attending_model> made_;
+    std::string folder_;
 };
 
 TEST_P(recurrent_memory, answers_the_same_hot_read_back_and_after_a_restart) {
@@ -192,27 +210,31 @@ TEST_P(recurrent_memory, chunks_of_any_length_answer_the_same) {
     }
 }
 
-// Goal: f16 rows at the end of a memory, where places inside a group are no places.
-TEST_P(recurrent_memory, a_wide_tail_answers_the_same) {
-    const auto options = [&](const std::string& directory) {
-        engine_options wide = options_at(directory);
-        wide.kv_recipe = "k5s-v4r-w16";
-        return wide;
-    };
-    const auto alone = [&](const conversation& all) {
-        temp_dir nothing;
-        return run(*load(options(nothing.path())), ask("x", all))->tokens;
-    };
-    auto host = load(options(dir_.path()));
-    std::vector<std::string> turns = talk(*host, "a");
-    EXPECT_EQ(said(*host, "a", turns)->tokens, alone(chat(turns)));
-    host.reset();
-    host = load(options(dir_.path()));
-    turns.resize(3);
-    turns.back() = "Who is Biscuit?";
-    const auto parted = said(*host, "b", turns);
-    EXPECT_EQ(parted->tokens, alone(chat(turns)));
-    EXPECT_GT(parted->usage.reused_tokens, 0);
+// Goal: f16 rows at the end of a memory, where places inside a group of 16 are no places but the
+// end. Method: memories that end at several tokens of a group are extended and parted from, in the
+// pool and on disk, by others too.
+TEST_P(recurrent_memory, a_memory_that_ends_at_any_token_of_a_group_goes_on_right) {
+    auto host = load(options_at(dir_.path()));
+    for (const int shift : {0, 1, 6, 15}) {
+        std::string start = "My dog is called Biscuit.";
+        for (int i = 0; i < shift; ++i) start += " a";
+        const std::string agent = "a" + std::to_string(shift);
+        std::vector<std::string> turns{start + long_paste(3)};
+        const auto first = said(*host, agent, turns);
+        const std::vector<std::string> parted{turns[0] + " Is it?"};
+        EXPECT_EQ(said(*host, "b" + agent, parted)->tokens, anew(chat(parted))) << shift;
+        turns.push_back(first->text);
+        turns.push_back("What is my dog called?");
+        const auto expected = anew(chat(turns));
+        if (shift % 2 == 1) {
+            ASSERT_TRUE(host->evict(id_of(agent)));
+        }
+        for (const std::string& asked : {"c" + agent, agent}) {
+            const auto answer = said(*host, asked, turns);
+            EXPECT_EQ(answer->tokens, expected) << asked;
+            EXPECT_GE(answer->usage.reused_tokens, first->usage.prompt_tokens) << asked;
+        }
+    }
 }
 
 TEST_P(recurrent_memory, an_export_goes_on_elsewhere) {
@@ -251,8 +273,8 @@ TEST_P(recurrent_memory, what_is_appended_and_only_read_is_remembered) {
     EXPECT_FALSE(answer->text.empty());
 }
 
-// Goal: preemption. Method: a pool for a little more than one of the conversations.
-TEST_P(recurrent_memory, sequences_that_give_way_answer_the_same) {
+// Goal: a pool that many share. Method: one for a little more than one of the conversations.
+TEST_P(recurrent_memory, sequences_that_wait_for_room_answer_the_same) {
     engine_options options = options_at(dir_.path());
     options.cache_budget_bytes = std::size_t{10} << 20;
     auto host = load(options);
@@ -270,10 +292,82 @@ TEST_P(recurrent_memory, sequences_that_give_way_answer_the_same) {
     }
 }
 
+// Goal: preemption. Method: a pool with room for the states and prompts of three conversations, and
+// not for their long answers.
+TEST_P(recurrent_memory, sequences_that_give_way_return_to_where_they_were) {
+    if (GetParam().recipe == std::string(wide_tail)) GTEST_SKIP() << "in one form of K and V";
+    constexpr int agents = 3, answer = 700;
+    const auto options_with = [&](const std::string& directory, std::size_t budget) {
+        engine_options options = options_at(directory);
+        options.kv_recipe = "16";
+        options.cache_budget_bytes = budget;
+        return options;
+    };
+    const auto request_of = [&](int i) {
+        generation_request request =
+            ask("agent" + std::to_string(i),
+                chat_of({"Pot " + std::to_string(i) + "? " + long_paste(12)}), answer);
+        request.ending.ignores_end = true;
+        return request;
+    };
+    std::vector<std::vector<storage::token_id>> expected;
+    for (int i = 0; i < agents; ++i) {
+        temp_dir alone;
+        expected.push_back(
+            run(*load(options_with(alone.path(), std::size_t{64} << 20)), request_of(i))->tokens);
+        ASSERT_EQ(expected.back().size(), std::size_t{answer});
+    }
+    temp_dir probed;
+    const auto pool = load(options_with(probed.path(), std::size_t{64} << 20))->pool();
+    const std::size_t states = agents * 2 * pool.state_bytes;
+    auto host = load(options_with(dir_.path(), states + (std::size_t{5} << 18)));
+    std::vector<std::shared_ptr<transcript>> sinks;
+    for (int i = 0; i < agents; ++i) {
+        sinks.push_back(std::make_shared<transcript>());
+        host->submit(request_of(i), sinks.back());
+    }
+    std::uint64_t prompts = 0;
+    for (int i = 0; i < agents; ++i) {
+        const auto& sink = sinks[static_cast<std::size_t>(i)];
+        ASSERT_TRUE(sink->wait());
+        ASSERT_TRUE(sink->finished) << (sink->failed ? sink->failed->what : "");
+        EXPECT_EQ(sink->tokens, expected[static_cast<std::size_t>(i)]) << i;
+        prompts += static_cast<std::uint64_t>(sink->usage.prompt_tokens);
+    }
+    std::cout << "    prefilled " << host->probe().tokens_prefilled << " of " << prompts
+              << ", states read " << host->store_probe().states_read << "\n";
+    EXPECT_LE(host->probe().tokens_prefilled.load(), prompts + 64 * agents);
+}
+
+// Goal: what a turn writes. Method: conversations whose prompts are read in one piece and in many,
+// so that a memory is saved once and often in a turn.
+TEST_P(recurrent_memory, a_turn_writes_one_state_before_its_answer_ends_and_leaves_two) {
+    engine_options options = options_at(dir_.path());
+    options.states_per_agent = 16;
+    auto host = load(options);
+    std::vector<std::string> turns;
+    std::uint64_t before = 0;
+    for (const int sentences : {3, 0, 120, 2}) {
+        turns.push_back("My dog is called Biscuit. " + long_paste(sentences));
+        const auto sink = said(*host, "a", turns);
+        turns.push_back(sink->text);
+        const std::uint64_t written = host->store_probe().states_written.load() - before;
+        const std::uint64_t root = before == 0 ? 1 : 0;
+        const bool is_long = sink->usage.prompt_tokens - sink->usage.reused_tokens >= 2048;
+        EXPECT_LE(written, 2 + root + (is_long ? 1 : 0)) << sentences;
+        EXPECT_GE(written, 1u) << sentences;
+        before += written;
+    }
+}
+
 INSTANTIATE_TEST_SUITE_P(trained, recurrent_memory,
-                         testing::Values("semantic-tiny-recurrent", "semantic-tiny-hybrid"),
+                         testing::Values(tried_model{"semantic-tiny-recurrent"},
+                                         tried_model{"semantic-tiny-hybrid"},
+                                         tried_model{attending}, tried_model{attending, wide_tail},
+                                         tried_model{"semantic-tiny-hybrid", wide_tail}),
                          [](const auto& each) {
-                             std::string name = each.param;
+                             std::string name = each.param.name;
+                             if (each.param.recipe == std::string(wide_tail)) name += "_wide_tail";
                              for (char& c : name) c = c == '-' ? '_' : c;
                              return name;
                          });

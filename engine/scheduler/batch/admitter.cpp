@@ -1,5 +1,10 @@
 #include "engine/scheduler/batch/admitter.hpp"
 
+#include <algorithm>
+#include <optional>
+
+#include "engine/scheduler/states/resumable_place.hpp"
+
 namespace semantic::engine {
 
 namespace {
@@ -47,8 +52,8 @@ void admitter::admit(bool transient_holds) {
 batch_load admitter::load(bool transient_holds) const {
     return {places_,
             sequences_.running().size(),
-            starts_.restoring().size(),
-            sequences_.preempted().size(),
+            starts_.restoring().size() + sequences_.count_returning(),
+            sequences_.preempted().size() - sequences_.count_returning(),
             waiting_.size() - heads_.planned().jobs.size(),
             transient_holds,
             pool_.budget().others_are_busy(pool_)};
@@ -56,10 +61,33 @@ batch_load admitter::load(bool transient_holds) const {
 
 // Preempted sequences go on, the oldest first.
 bool admitter::resume_oldest(bool transient_holds) {
+    if (layout_.has_states() && sequences_.oldest_preempted().choice() == 0)
+        return return_oldest(transient_holds);
     sequence& oldest = sequences_.oldest_preempted();
     const room wanted{candidate::preempted, frames_for_sequence(layout_, chunks_, oldest.view()),
                       &oldest.work().prompt->agent, nullptr};
     if (!make_room(wanted, transient_holds)) return false;
+    heads_.look_again(oldest);
+    sequences_.resume(oldest);
+    return true;
+}
+
+bool admitter::return_oldest(bool transient_holds) {
+    sequence& oldest = sequences_.oldest_preempted();
+    const auto memory = store_.find(oldest.work().prompt->agent);
+    const int tokens = memory ? find_resumable(*memory, oldest.tokens()) : 0;
+    std::optional<storage::restored_prefix> hot;
+    if (tokens > 0) hot = store_.restore_hot(*memory, tokens);
+    std::size_t frames = frames_for_sequence(layout_, chunks_, oldest.view());
+    // What it shares with its memory is there.
+    if (hot) frames -= std::min(frames, layout_.frames_for(hot->tokens, 0));
+    const room wanted{candidate::preempted, frames, hot ? &memory->id : nullptr, nullptr};
+    if (!make_room(wanted, transient_holds)) return false;
+    if (tokens > 0 && !hot) {
+        starts_.bring_back(oldest, memory, tokens);
+        return true;
+    }
+    if (hot) oldest.go_on_from(std::move(*hot), memory->states);
     heads_.look_again(oldest);
     sequences_.resume(oldest);
     return true;
@@ -122,7 +150,22 @@ std::size_t admitter::frames_promised() const {
     for (const auto& run : sequences_.running())
         frames += frames_still_needed(layout_, chunks_, run->view());
     for (const job_ptr& work : starts_.restoring()) frames += frames_for(*work, layout_, chunks_);
+    for (const auto& run : sequences_.preempted())
+        if (run->returns) frames += frames_for_sequence(layout_, chunks_, run->view());
     return frames;
+}
+
+bool admitter::forget_unsaved_of_preempted() {
+    bool any = false;
+    for (const auto& run : sequences_.preempted()) {
+        if (!layout_.has_states() || run->choice() != 0 || run->returns) continue;
+        const storage::agent_id& agent = run->work().prompt->agent;
+        const auto memory = store_.inspect(agent);
+        if (!memory || !memory->dirty || memory->frames_held == 0) continue;
+        store_.put(storage::agent_state{agent});
+        any = true;
+    }
+    return any;
 }
 
 // First blocks that are in files, and when there are no more of these, blocks that may have to be

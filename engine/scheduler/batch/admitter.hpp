@@ -29,6 +29,9 @@ class admitter {
     /// Requests but `spared`, which may be null, release such blocks, and so do all choices.
     /// Returns: whether any did.
     bool release_waiting_blocks(const job* spared = nullptr);
+    /// Memories of preempted sequences that could not be saved hold frames that nobody can take;
+    /// they are given up. Requires: none is being saved. Returns: whether there were any.
+    bool forget_unsaved_of_preempted();
 
   private:
     /// The frames that a candidate needs, and the agent whose memory it continues, if any.
@@ -39,6 +42,8 @@ class admitter {
         const job* work;  // null: a preempted sequence
     };
     bool resume_oldest(bool transient_holds);
+    /// Where the model has recurrent states a preempted sequence goes on from its memory.
+    bool return_oldest(bool transient_holds);
     bool admit_next(bool transient_holds);
     /// Returns: whether the candidate begins.
     bool make_room(const room& wanted, bool transient_holds);

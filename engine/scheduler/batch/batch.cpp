@@ -74,13 +74,14 @@ void batch::arriving(const job_ptr& work, storage::restored_prefix begun) {
 }
 
 void batch::restored(const job_ptr& work, storage::restored_prefix found) {
-    starter_.restored(work, std::move(found));
+    if (!starter_.take_back(work, found)) starter_.restored(work, std::move(found));
 }
 
 bool batch::run_step() {
     const bool more = step();
     // What other models may wait for the end of.
-    const bool is_busy = !sequences_.running().empty() || !starter_.restoring().empty();
+    const bool is_busy = !sequences_.running().empty() || !starter_.restoring().empty() ||
+                         sequences_.count_returning() > 0;
     pool_.budget().set_busy(pool_, is_busy || outputs_.transient_holds());
     // A hold that began since the question above has said that the pool is busy, which the line
     // above has taken back.
@@ -96,7 +97,8 @@ bool batch::step() {
     heads_.look_again();
     heads_.plan();
     begin_choices();
-    if (sequences_.running().empty() && starter_.restoring().empty())
+    if (sequences_.running().empty() && starter_.restoring().empty() &&
+        sequences_.count_returning() == 0)
         pool_.budget().end_turn(pool_);  // a turn is one answer's, not a queue's
     admitter_.admit(transient_holds);
     tell_waiting();
@@ -272,6 +274,7 @@ void batch::fail_alone(sequence& run, Action action) {
 // since then is there for another try.
 bool batch::relieve(bool others_were_busy) {
     starter_.revoke_early();
+    if (!outputs_.transient_holds() && admitter_.forget_unsaved_of_preempted()) return true;
     batch_load now = admitter_.load(outputs_.transient_holds());
     now.others_busy = now.others_busy || others_were_busy;
     const bool inbound = outputs_.inbound();
@@ -320,6 +323,7 @@ bool batch::others_may_give_way() {
 
 void batch::preempt_youngest() {
     sequence& run = sequences_.youngest_running();
+    delivery_.publish_preempted(run);
     sequences_.preempt(run);
     // What was published of it, if anything, is to be evictable too.
     if (run.choice() == 0)

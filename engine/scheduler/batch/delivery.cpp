@@ -2,6 +2,9 @@
 
 #include <chrono>
 
+#include "engine/scheduler/policy/shared_heads.hpp"
+#include "engine/scheduler/states/resumable_place.hpp"
+
 namespace semantic::engine {
 
 namespace {
@@ -79,6 +82,16 @@ void delivery::publish_read(sequence& run) {
         sequences_.is_early(run))
         return;
     publish(run, run.snapshot(true));
+}
+
+void delivery::publish_preempted(sequence& run) {
+    const int position = run.view().position;
+    if (!pool_.layout().has_states() || run.choice() != 0 || position == 0 ||
+        sequences_.has_ended(run))
+        return;
+    const auto memory = store_.find(run.work().prompt->agent);
+    const int place = memory ? find_resumable(*memory, run.tokens()) : 0;
+    if (position - place >= head_tokens_min) publish(run, run.snapshot_to_return());
 }
 
 // Sliding frames that the window has passed go to disk, for who parts from this conversation later,

@@ -34,6 +34,9 @@ class delivery {
     /// Publishes all that the sequence has read, for others that go on from it now. Does nothing
     /// for further choices, and while it may still be revoked.
     void publish_read(sequence& run);
+    /// The sequence is about to give way. Where the model has recurrent states its memory is
+    /// published, so that it can return to where it was: without a state it would begin anew.
+    void publish_preempted(sequence& run);
     /// How often a memory was published.
     std::uint64_t publications() const { return publications_; }
     /// One choice is complete, and with the last one its request.

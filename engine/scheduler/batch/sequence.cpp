@@ -303,6 +303,11 @@ storage::agent_state sequence::snapshot(bool goes_on) {
     return state;
 }
 
+storage::agent_state sequence::snapshot_to_return() {
+    states_.write_early(cache_.token_count());
+    return snapshot(true);
+}
+
 storage::agent_state sequence::snapshot_at_end() {
     storage::agent_state state = snapshot();
     state.notes.erase(open_message_note);

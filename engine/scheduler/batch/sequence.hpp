@@ -115,15 +115,21 @@ class sequence {
     int published = 0;            // the batch's: tokens of the memory that was published last
     std::uint64_t looked_at = 0;  // the batch's: publications when it looked for its prompt again
 
+    bool returns = false;  // the batch's: it was preempted, and its memory is being read
+
+    /// All that it knows: its prompt, and what was sampled and belongs to the text.
+    std::span<const token_id> tokens() const { return tokens_; }
     /// Starts anew at position 0, with all that is known so far as its prompt.
     void give_back_blocks();
-    /// Goes on after the tokens of its prompt that `prefix` has, in place of its own. `kept`: the
+    /// Goes on after those of its tokens that `prefix` has, in place of its own. `kept`: the
     /// recurrent states of the memory that these are of.
     void go_on_from(storage::restored_prefix prefix, const std::vector<storage::kept_state>& kept);
 
     /// The memory as far as KV exists now. The blocks are shared with the caller from then on.
     /// `goes_on`: a longer version of it follows.
     storage::agent_state snapshot(bool goes_on = false);
+    /// The same for a sequence that gives way and returns to it: the state there is to be written.
+    storage::agent_state snapshot_to_return();
     /// The same when the answer is complete: with the place where it ends.
     storage::agent_state snapshot_at_end();
     /// The same without the tokens of a partly filled last block, which stays the sequence's own.

@@ -10,8 +10,12 @@ namespace {
 using sequences = std::vector<std::unique_ptr<sequence>>;
 
 // The order in which requests came; within a request that of its choices.
+bool is_older(const sequence& a, const sequence& b) {
+    return std::pair(a.work().id, a.choice()) < std::pair(b.work().id, b.choice());
+}
+
 bool older(const std::unique_ptr<sequence>& a, const std::unique_ptr<sequence>& b) {
-    return std::pair(a->work().id, a->choice()) < std::pair(b->work().id, b->choice());
+    return is_older(*a, *b);
 }
 
 void move_between(sequences& from, sequences& to, const sequence& run) {
@@ -53,7 +57,21 @@ void sequence_set::preempt(sequence& run) {
 }
 
 sequence& sequence_set::oldest_preempted() const {
-    return **std::ranges::min_element(preempted_, older);
+    sequence* oldest = nullptr;
+    for (const auto& run : preempted_)
+        if (!run->returns && (oldest == nullptr || is_older(*run, *oldest))) oldest = run.get();
+    return *oldest;
+}
+
+sequence* sequence_set::find_returning(const job_ptr& work) const {
+    for (const auto& run : preempted_)
+        if (run->returns && run->work_ptr() == work && !has_ended(*run)) return run.get();
+    return nullptr;
+}
+
+std::size_t sequence_set::count_returning() const {
+    return static_cast<std::size_t>(
+        std::ranges::count_if(preempted_, [](const auto& run) { return run->returns; }));
 }
 
 void sequence_set::resume(sequence& run) { move_between(preempted_, running_, run); }

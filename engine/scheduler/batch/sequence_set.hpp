@@ -38,8 +38,13 @@ class sequence_set {
     sequence& youngest_running() const;
     /// Takes its blocks from a running sequence, which keeps its tokens and waits.
     void preempt(sequence& run);
-    /// The preempted sequence whose request came first. Requires: there is one.
+    /// The preempted sequence whose request came first, of those whose memory is not being read.
+    /// Requires: there is one.
     sequence& oldest_preempted() const;
+    /// The preempted sequence of a request whose memory is being read; null: none is.
+    sequence* find_returning(const job_ptr& work) const;
+    /// How many of the preempted ones have a place while their memory is read.
+    std::size_t count_returning() const;
     void resume(sequence& run);
 
     /// Marks a sequence as over; it stays until remove_ended(), for the loops that are under way.

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <chrono>
 #include <random>
+#include <utility>
 
 #include "engine/prompt/miss_reason.hpp"
 #include "engine/scheduler/policy/form_share.hpp"
@@ -148,7 +149,29 @@ void starter::announce(const job_ptr& work) {
                                  std::string(work->prompt->begun())});
 }
 
+void starter::bring_back(sequence& run, std::shared_ptr<const storage::agent_state> memory,
+                         int tokens) {
+    resolved_prompt& prompt = *run.work_ptr()->prompt;
+    prompt.source = std::move(memory);
+    prompt.reuse_tokens = tokens;
+    run.returns = true;
+    outputs_.restore(run.work_ptr());
+}
+
+bool starter::take_back(const job_ptr& work, storage::restored_prefix& found) {
+    sequence* run = sequences_.find_returning(work);
+    if (run == nullptr) return false;
+    revoke_early();
+    const auto memory = std::exchange(work->prompt->source, nullptr);
+    if (found.tokens > 0) run->go_on_from(std::move(found), memory->states);
+    run->returns = false;
+    sequences_.resume(*run);
+    return true;
+}
+
 void starter::begin_early(const job_ptr& work, storage::restored_prefix begun) {
+    // A preempted sequence waits for all of its memory, and one that has ended for nothing.
+    if (std::ranges::find(restoring_, work) == restoring_.end()) return;
     try {
         auto arrival = std::move(begun.arrival);
         work->restored = std::move(begun);

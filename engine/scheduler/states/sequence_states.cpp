@@ -13,6 +13,7 @@ sequence_states::sequence_states(storage::block_pool& pool, storage::recurrent_p
     : pool_(&pool),
       live_(pool, nullptr),
       began_at_(0),
+      turn_began_at_(known),
       planned_(std::move(planned)),
       rules_(rules) {
     go_on_from(std::move(start), known, kept);
@@ -89,9 +90,12 @@ std::vector<kept_state> sequence_states::publish(int tokens, bool at_end, bool g
     thin(states);
     // The last one is what the memory is gone on from: it has to be here.
     while (!states.empty() && states.back().state == nullptr) states.pop_back();
-    bool has_written = false;
-    for (std::size_t i = states.size(); goes_on && i-- > 0;)
-        if (is_new(states[i])) states[i].waits = std::exchange(has_written, true);
+    for (std::size_t i = states.size(); goes_on && i-- > 0;) {
+        if (!is_new(states[i])) continue;
+        const int place = static_cast<int>(states[i].tokens);
+        if (early_ == 0 && place - turn_began_at_ >= rules_.ladder) early_ = place;
+        states[i].waits = place != early_;
+    }
     return states;
 }
 

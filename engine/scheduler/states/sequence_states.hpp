@@ -41,9 +41,12 @@ class sequence_states {
     void go_on_from(storage::recurrent_ptr start, int known,
                     const std::vector<storage::kept_state>& kept);
 
+    /// Says that of the new states the one at `position` is written before the turn's end.
+    void write_early(int position) { early_ = position; }
     /// What a memory of the first `tokens` tokens keeps. `at_end`: the sequence stands there, and
     /// its current state is one of them; it is not written any more then. `goes_on`: a longer
-    /// version of the memory follows, so that but one of the new states is worth writing yet.
+    /// version of the memory follows. Of the new states all wait for it then but one of a turn, and
+    /// that one only where a step of the ladder was read: less is soon read again after a crash.
     std::vector<storage::kept_state> publish(int tokens, bool at_end, bool goes_on);
 
   private:
@@ -55,6 +58,8 @@ class sequence_states {
     storage::block_pool* pool_;
     storage::live_state live_;
     int began_at_;
+    int turn_began_at_;  // tokens that were there when the turn began
+    int early_ = 0;      // place of the new state that may be written before the turn's end
     std::vector<storage::kept_state> kept_;  // ascending
     std::vector<planned_place> planned_;
     place_rules rules_;

@@ -67,20 +67,41 @@ TEST_F(sequence_states_test, a_turn_keeps_its_root_the_place_before_the_answer_a
         (std::vector<seen>{{40, 40, true, false}, {50, 50, false, false}, {60, 60, false, false}}));
 }
 
-TEST_F(sequence_states_test, before_the_end_one_new_state_is_worth_writing) {
-    auto states = begin(0, {}, {{40, true}, {50, false}});
+TEST_F(sequence_states_test, before_the_end_of_a_turn_one_new_state_is_worth_writing) {
+    place_rules rules;
+    rules.ladder = 20;
+    auto states = begin(0, {}, {{19, true}, {40, false}, {50, false}}, rules);
+    step(states, 19);
+    EXPECT_EQ(seen_in(states.publish(19, true, true)), (std::vector<seen>{{19, 19, true, true}}))
+        << "one token less than a step of the ladder is soon read again";
     step(states, 40);
     step(states, 50);
     step(states, 55);
-    EXPECT_EQ(seen_in(states.publish(48, false, true)), (std::vector<seen>{{40, 40, true, false}}));
-    EXPECT_EQ(seen_in(states.publish(55, false, true)),
-              (std::vector<seen>{{40, 40, true, true}, {50, 50, false, false}}));
+    const std::vector<seen> early{{19, 19, true, true}, {40, 40, false, false}};
+    EXPECT_EQ(seen_in(states.publish(48, false, true)), early);
+    EXPECT_EQ(
+        seen_in(states.publish(50, false, true)),
+        (std::vector<seen>{{19, 19, true, true}, {40, 40, false, false}, {50, 50, false, true}}))
+        << "one is enough, however often the memory is published in a turn";
     EXPECT_EQ(
         seen_in(states.publish(55, true, true)),
-        (std::vector<seen>{{40, 40, true, true}, {50, 50, false, true}, {55, 55, false, false}}));
+        (std::vector<seen>{{19, 19, true, true}, {50, 50, false, true}, {55, 55, false, true}}));
     // Nothing of it is lost at the end.
     step(states, 57);
-    EXPECT_EQ(states.publish(57, true, false).size(), 3u);
+    EXPECT_EQ(
+        seen_in(states.publish(57, true, false)),
+        (std::vector<seen>{{19, 19, true, false}, {50, 50, false, false}, {57, 57, false, false}}));
+}
+
+TEST_F(sequence_states_test, a_turn_counts_from_where_it_began_and_not_from_a_shared_head) {
+    place_rules rules;
+    rules.ladder = 20;
+    auto states = begin(30, {}, {{49, false}, {60, false}}, rules);
+    step(states, 49);
+    EXPECT_TRUE(states.publish(49, true, true).back().waits);
+    states.go_on_from(state(), 50, {});
+    step(states, 60);
+    EXPECT_FALSE(states.publish(60, true, true).back().waits) << "30 tokens of this turn";
 }
 
 TEST_F(sequence_states_test, what_was_published_is_never_written_again) {
@@ -88,7 +109,16 @@ TEST_F(sequence_states_test, what_was_published_is_never_written_again) {
     step(states, 10);
     const auto first = states.publish(10, true, true);
     for (int position = 11; position < 20; ++position) step(states, position);
-    EXPECT_EQ(seen_in(first), (std::vector<seen>{{10, 10, false, false}}));
+    EXPECT_EQ(seen_in(first), (std::vector<seen>{{10, 10, false, true}}));
+}
+
+TEST_F(sequence_states_test, one_that_gives_way_has_the_state_written_that_it_returns_to) {
+    auto states = begin(0, {}, {{5, false}});
+    step(states, 5);
+    step(states, 10);
+    states.write_early(10);
+    EXPECT_EQ(seen_in(states.publish(10, true, true)),
+              (std::vector<seen>{{5, 5, false, true}, {10, 10, false, false}}));
 }
 
 TEST_F(sequence_states_test, goes_on_with_what_the_memory_before_it_keeps) {

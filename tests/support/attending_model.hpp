@@ -1,0 +1,52 @@
+#pragma once
+// A model folder whose weights are semantic-tiny-recurrent's but for the output of its attention,
+// which is not zero here: what it says is of no use, and depends on every key, value and state.
+
+#include <boost/json.hpp>
+
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <string>
+
+#include "tests/support/temp_dir.hpp"
+
+namespace semantic::tests {
+
+class attending_model {
+  public:
+    attending_model() {
+        const std::filesystem::path source =
+            SEMANTIC_SOURCE_DIR "/etc/models/semantic-tiny-recurrent";
+        for (const char* name :
+             {"config.json", "tokenizer.json", "tokenizer_config.json", "generation_config.json"})
+            std::filesystem::copy_file(source / name, folder_ / name);
+        std::ifstream file(source / "model.safetensors", std::ios::binary);
+        std::string bytes{std::istreambuf_iterator<char>(file), {}};
+        for (const char* part : {"weight", "scales", "biases"}) fill(bytes, part);
+        std::ofstream(folder_ / "model.safetensors", std::ios::binary) << bytes;
+    }
+    std::string path() const { return folder_.path(); }
+
+  private:
+    /// The first rows of the queries' projection, which are as long, become the output's.
+    static void fill(std::string& bytes, const std::string& part) {
+        std::uint64_t length = 0;
+        for (int i = 8; i-- > 0;)
+            length = length << 8 | static_cast<unsigned char>(bytes[static_cast<std::size_t>(i)]);
+        const auto header = boost::json::parse(std::string_view(bytes).substr(8, length));
+        const std::string layer = "model.layers.7.self_attn.";
+        const auto begin = [&](const std::string& name, int end) {
+            const auto& at = header.at(layer + name + "." + part).at("data_offsets");
+            return 8 + length + at.at(static_cast<std::size_t>(end)).to_number<std::uint64_t>();
+        };
+        const std::uint64_t to = begin("o_proj", 0), size = begin("o_proj", 1) - to;
+        bytes.replace(to, size, bytes.substr(begin("q_proj", 0), size));
+    }
+
+    temp_dir folder_;
+};
+
+}  // namespace semantic::tests
