@@ -20,8 +20,8 @@ std::filesystem::path executable_path(const std::string& argv0);
 /// holds a config.json.
 std::string find_embedded_model(const std::filesystem::path& executable);
 
-/// Returns: the folder that the embedded model lies in, and others that come with the program
-/// beside it; empty where there is no embedded model.
+/// Returns: the folder that the embedded model lies in, and the other models that come
+/// with the program; empty where there is no embedded model.
 std::filesystem::path find_embedded_models(const std::filesystem::path& executable);
 
 /// Where a model that is no path is looked for. An empty path is not looked at.

@@ -35,7 +35,7 @@ class delivery {
     /// for further choices, and while it may still be revoked.
     void publish_read(sequence& run);
     /// The sequence is about to give way. Where the model has recurrent states its memory is
-    /// published, so that it can return to where it was: without a state it would begin anew.
+    /// published, so that it can return to where it was: without a state it would begin again.
     void publish_preempted(sequence& run);
     /// How often a memory was published.
     std::uint64_t publications() const { return publications_; }

@@ -40,7 +40,7 @@ class starter {
     /// The request that runs without its whole prefix, if any, waits for restored() again.
     void revoke_early();
 
-    /// A preempted sequence goes on behind the first `tokens` tokens of `memory`, once take_back()
+    /// A preempted sequence goes on after the first `tokens` tokens of `memory`, once take_back()
     /// is called. Requires: room for all of it.
     void bring_back(sequence& run, std::shared_ptr<const storage::agent_state> memory, int tokens);
     /// The request's memory is in the pool, as far as it could be read. Returns: whether it was a

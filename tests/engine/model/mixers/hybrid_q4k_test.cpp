@@ -1,5 +1,5 @@
 // A hybrid in Q4_K, whose super-blocks of 256 no golden model's rows hold: one of Qwen3.5's
-// architecture with wider rows, against the floats that its blocks stand for.
+// architecture with wider rows, against the floats that its blocks mean.
 
 #include <gtest/gtest.h>
 
