@@ -3,7 +3,7 @@
 hot, read from disk, after kill -9, and read anew; and what a conversation of many turns writes.
 
 hybrid_turns.py FILE.gguf [--server build/bin/semantic-server] [--tokens 8192] [--turns 43]
-                [--rounds 3] [--recipe k5m-v4r]
+                [--rounds 3] [--recipe k5s-v4r-w16]
 
 Prints the seconds to the first token, medians of the rounds, the machine's load before each way,
 and bytes of states and of all files written in a turn. Made models say nothing, so answers have 8
@@ -76,7 +76,7 @@ def main():
     parser.add_argument('--tokens', type=int, default=8192)
     parser.add_argument('--turns', type=int, default=43)
     parser.add_argument('--rounds', type=int, default=3)
-    parser.add_argument('--recipe', default='k5m-v4r')
+    parser.add_argument('--recipe', default='k5s-v4r-w16')
     options = parser.parse_args()
     more = ['--kv-recipe', options.recipe, '--cache-budget-mb', '1024']
     with tempfile.TemporaryDirectory() as caches:
