@@ -115,7 +115,7 @@ chat_request parse_root(const json_cursor& root, const chat_limits& limits) {
     parse_streaming(root, request);
     request.memory = parse_memory_policy(root, parse_prompt_cache_options(root));
     left_out_names left_out;
-    request.chat = parse_conversation(root, limits, left_out);
+    request.chat = parse_conversation(root, limits, left_out, request.text_tools);
     request.left_out = left_out.take();
     parse_template_values(root, request.thinking, request.chat);
     parse_response_format(root, request);

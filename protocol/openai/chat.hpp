@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 
@@ -25,6 +26,8 @@ struct chat_request : answer_request {
     /// From the body's `session_id`. Wins over every header.
     std::optional<storage::agent_id> agent;
     bool include_usage = false;  // a stream ends with a chunk that carries usage
+    /// Tools whose input is a text: the model calls them with one argument, `input`.
+    std::set<std::string> text_tools;
 };
 
 /// Errors: malformed_json, body_too_large, missing_field, bad_value, unsupported; each names the

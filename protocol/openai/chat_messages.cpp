@@ -206,7 +206,8 @@ std::vector<engine::message> parse_message_list(const json_cursor& root, const c
 }  // namespace
 
 engine::conversation parse_conversation(const json_cursor& root, const chat_limits& limits,
-                                        left_out_names& left_out) {
+                                        left_out_names& left_out,
+                                        std::set<std::string>& text_tools) {
     engine::conversation chat;
     chat.messages = parse_message_list(root, limits, left_out);
     // An empty one stays: a template would put in its own system text where there is none.
@@ -218,7 +219,7 @@ engine::conversation parse_conversation(const json_cursor& root, const chat_limi
             chat.messages.erase(chat.messages.begin());
         }
     }
-    chat.tools = parse_function_tools(root, limits, left_out);
+    chat.tools = parse_function_tools(root, limits, left_out, &text_tools);
     return chat;
 }
 

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "protocol/openai/reply_fields.hpp"
+#include "protocol/openai/text_tools.hpp"
 #include "protocol/openai/token_scores.hpp"
 #include "protocol/reply_parts.hpp"
 #include "protocol/wire/api_error.hpp"
@@ -49,6 +50,15 @@ json::value logprobs_of(json::array entries) {
 
 std::string event_of(json::object chunk) { return sse_event("", to_text(std::move(chunk))); }
 
+/// A call, or what is new of one. `said`: its arguments, or the text that the tool takes.
+json::object named_call(const std::string& id, std::string_view name, std::string_view said,
+                        bool takes_text) {
+    const char* type = takes_text ? "custom" : "function";
+    return {{"id", id},
+            {"type", type},
+            {type, json::object{{"name", name}, {takes_text ? "input" : "arguments", said}}}};
+}
+
 json::object tool_delta(json::object call) {
     return {{"tool_calls", json::array{std::move(call)}}};
 }
@@ -71,7 +81,7 @@ std::optional<shown_parts::call> shown_parts::begin_call() {
 chat_stream::chat_stream(reply_options options, id_maker& ids)
     : options_(std::move(options)),
       choices_(static_cast<std::size_t>(options_.choices),
-               one_choice{shown_parts(options_.tool_calls_max, ids), {}, {}}) {}
+               one_choice{shown_parts(options_.tool_calls_max, ids), {}, {}, {}}) {}
 
 std::string chat_stream::on_admitted(const engine::admitted& event) {
     if (state_ != state::fresh) return {};
@@ -133,21 +143,32 @@ std::string chat_stream::on_call_begun(std::string_view name) {
     auto call = current().parts.begin_call();
     if (!call) return {};
     current().open_call = call->index;
-    return call_chunk({{"index", call->index},
-                       {"id", call->id},
-                       {"type", "function"},
-                       {"function", json::object{{"name", name}, {"arguments", ""}}}});
+    const bool takes_text = options_.text_tools.contains(std::string(name));
+    current().input = takes_text ? std::optional<std::string>(std::in_place) : std::nullopt;
+    json::object shown{{"index", call->index}};
+    for (auto& field : named_call(call->id, name, "", takes_text))
+        shown.emplace(field.key(), std::move(field.value()));
+    return call_chunk(std::move(shown));
 }
 
 std::string chat_stream::on_call_arguments(std::string_view json) {
     if (state_ != state::open || !current().open_call || json.empty()) return {};
+    if (current().input) {
+        *current().input += json;
+        return {};
+    }
     return call_chunk(
         {{"index", *current().open_call}, {"function", json::object{{"arguments", json}}}});
 }
 
 std::string chat_stream::on_call_ended(bool is_whole) {
-    if (std::exchange(current().open_call, std::nullopt)) current().parts.end_call(is_whole);
-    return {};
+    const auto index = std::exchange(current().open_call, std::nullopt);
+    const auto input = std::exchange(current().input, std::nullopt);
+    if (!index) return {};
+    current().parts.end_call(is_whole);
+    const std::string text = input ? read_text_input(*input) : std::string();
+    if (state_ != state::open || text.empty()) return {};
+    return call_chunk({{"index", *index}, {"custom", json::object{{"input", text}}}});
 }
 
 std::string chat_stream::on_choice_finished(const engine::choice_finished& event) {
@@ -233,6 +254,12 @@ void chat_collector::on_choice_finished(const engine::choice_finished& event) {
     choices_[static_cast<std::size_t>(event.choice)].why = event.why;
 }
 
+json::object chat_collector::call_object(const call& made) const {
+    if (!options_.text_tools.contains(made.name))
+        return named_call(made.id, made.name, made.arguments, false);
+    return named_call(made.id, made.name, read_text_input(made.arguments), true);
+}
+
 result<std::string> chat_collector::on_finished(const engine::finished& event) {
     if (auto f = unfinished(event)) return *f;
     choices_[0].why = event.why;
@@ -245,11 +272,7 @@ result<std::string> chat_collector::on_finished(const engine::finished& event) {
                              {"refusal", nullptr}};
         if (!one.thinking.empty()) message["reasoning_content"] = one.thinking;
         json::array calls;
-        for (const call& made : one.calls)
-            calls.push_back(json::object{
-                {"id", made.id},
-                {"type", "function"},
-                {"function", json::object{{"name", made.name}, {"arguments", made.arguments}}}});
+        for (const call& made : one.calls) calls.push_back(call_object(made));
         const char* reason = finish_reason(one.why, one.parts.call_count() > 0);
         if (!calls.empty()) message["tool_calls"] = std::move(calls);
         json::value logprobs;

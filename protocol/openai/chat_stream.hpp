@@ -10,6 +10,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <set>
 #include <span>
 #include <string>
 #include <string_view>
@@ -33,6 +34,7 @@ struct reply_options {
     std::optional<std::size_t> tool_calls_max;
     int choices = 1;
     std::vector<std::string> left_out{};  // answer_request::left_out
+    std::set<std::string> text_tools{};   // chat_request::text_tools
 };
 
 /// What of a model's words and calls a reply shows; the same for both forms.
@@ -75,9 +77,10 @@ class chat_stream final : public reply_stream {
     std::string on_text(std::string_view text) override;
     /// In `reasoning_content`, as other servers of open models send it.
     std::string on_thinking(std::string_view text) override;
-    /// A chunk with id and name, and one with the arguments.
+    /// A chunk with id and name, and one with the arguments, or with the text that the tool takes.
     std::string on_tool_call(std::string_view name, std::string_view arguments_json) override;
-    /// A chunk with id and name, and one for each piece of the arguments.
+    /// A chunk with id and name, and one for each piece of the arguments; the input of a tool that
+    /// takes a text comes whole, when its JSON string has ended.
     std::string on_call_begun(std::string_view name) override;
     std::string on_call_arguments(std::string_view json) override;
     std::string on_call_ended(bool is_whole) override;
@@ -96,6 +99,7 @@ class chat_stream final : public reply_stream {
         shown_parts parts;
         boost::json::array scores;               // not yet shown
         std::optional<std::size_t> open_call{};  // its index
+        std::optional<std::string> input{};      // arguments of an open call that takes a text
     };
     one_choice& current() { return choices_[current_]; }
     std::string call_chunk(boost::json::object call) const;
@@ -138,6 +142,7 @@ class chat_collector final : public reply_collector {
         engine::stop_reason why = engine::stop_reason::end_turn;
     };
     one_choice& current() { return choices_[current_]; }
+    boost::json::object call_object(const call& made) const;
 
     reply_options options_;
     std::vector<one_choice> choices_;

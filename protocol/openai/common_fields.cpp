@@ -5,6 +5,7 @@
 #include <string_view>
 
 #include "protocol/answer_form.hpp"
+#include "protocol/openai/text_tools.hpp"
 #include "protocol/tools.hpp"
 #include "protocol/wire/fields.hpp"
 
@@ -17,15 +18,16 @@ engine::tool_definition parse_tool(const json_cursor& tool, const request_limits
                           limits);
 }
 
-/// {"type": "function", "function": {"name": ...}}: the one tool to call.
+/// {"type": "function", "function": {"name": ...}}, or the same of "custom": the one tool to call.
 std::string parse_named_tool(const json_cursor& choice) {
     const std::string type = string_at(choice, "type");
-    if (type != "function")
-        choice.at("type").fail(errc::unsupported,
-                               "only \"function\" is supported, found " + quoted(type));
-    const json_cursor function = choice.at("function");
-    function.as_object();
-    return string_at(function, "name");
+    if (type != "function" && type != "custom")
+        choice.at("type").fail(
+            errc::unsupported,
+            R"(only "function" and "custom" are supported, found )" + quoted(type));
+    const json_cursor named = choice.at(type);
+    named.as_object();
+    return string_at(named, "name");
 }
 
 }  // namespace
@@ -52,14 +54,22 @@ engine::thinking_params parse_effort(const json_cursor& field) {
 
 std::vector<engine::tool_definition> parse_function_tools(const json_cursor& root,
                                                           const request_limits& limits,
-                                                          left_out_names& left_out) {
+                                                          left_out_names& left_out,
+                                                          std::set<std::string>* text_tools) {
     const auto parse = [&](const json_cursor& item) -> std::optional<engine::tool_definition> {
         const std::string type = string_at(item, "type");
         if (type == "function") return parse_tool(item, limits);
+        if (type == "custom" && text_tools != nullptr) {
+            engine::tool_definition tool = parse_text_tool(item.at("custom"), limits);
+            text_tools->insert(tool.name);
+            return tool;
+        }
         left_out.add(type);
         return std::nullopt;
     };
-    const auto name_of = [](const json_cursor& item) { return item.at("function").at("name"); };
+    const auto name_of = [](const json_cursor& item) {
+        return item.at(string_at(item, "type")).at("name");
+    };
     return parse_tools(root, limits, {parse, name_of});
 }
 

@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <functional>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -20,10 +21,11 @@ namespace semantic::protocol::openai {
 engine::thinking_params parse_effort(const json_cursor& field);
 
 /// The body's `tools`, each {"type": "function", "function": {...}}. Those of other types are left
-/// out.
-std::vector<engine::tool_definition> parse_function_tools(const json_cursor& root,
-                                                          const request_limits& limits,
-                                                          left_out_names& left_out);
+/// out; but where `text_tools` is no null, {"type": "custom", "custom": {...}} is taken, too, and
+/// its name added there.
+std::vector<engine::tool_definition> parse_function_tools(
+    const json_cursor& root, const request_limits& limits, left_out_names& left_out,
+    std::set<std::string>* text_tools = nullptr);
 
 /// `tool_choice` and `parallel_tool_calls`. Requires: the request has its tools.
 void parse_tool_choice(const json_cursor& root, answer_request& request);

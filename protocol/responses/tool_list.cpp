@@ -2,29 +2,13 @@
 
 #include <utility>
 
+#include "protocol/openai/text_tools.hpp"
 #include "protocol/tools.hpp"
 #include "protocol/wire/fields.hpp"
 
 namespace semantic::protocol::responses {
 
 namespace {
-
-/// A tool that takes a text, as a function with one argument.
-engine::tool_definition parse_text_tool(const json_cursor& tool, const response_limits& limits) {
-    engine::tool_definition definition = parse_function(
-        tool, "parameters",
-        R"({"type":"object","properties":{"input":{"type":"string"}},"required":["input"],)"
-        R"("additionalProperties":false})",
-        limits);
-    auto format = tool.find("format");
-    if (!format || string_at(*format, "type") != "grammar") return definition;
-    // The grammar says how the text is written; the prompt shows it to the model, since no other
-    // form has it.
-    definition.description += "\n\nThe input follows this grammar (" +
-                              string_at(*format, "syntax") + "):\n" +
-                              string_at(*format, "definition");
-    return definition;
-}
 
 void refuse_name(const json_cursor& tool, std::string_view name) {
     tool.at("name").fail(errc::bad_value,
@@ -119,7 +103,7 @@ void tool_list_reader::add_search(const json_cursor& tool) {
 
 engine::tool_definition tool_list_reader::parse_definition(const json_cursor& tool,
                                                            std::string_view type) const {
-    if (type == "custom") return parse_text_tool(tool, limits_);
+    if (type == "custom") return openai::parse_text_tool(tool, limits_);
     return parse_function(tool, "parameters", R"({"type":"object","properties":{}})", limits_);
 }
 

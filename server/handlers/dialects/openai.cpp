@@ -40,6 +40,7 @@ openai::reply_options options_of(const openai::chat_request& parsed, std::string
     options.choices = parsed.choices;
     options.tool_calls_max = parsed.tool_calls_max;
     options.left_out = parsed.left_out;
+    options.text_tools = parsed.text_tools;
     return options;
 }
 

@@ -207,9 +207,9 @@ TEST(histories, tools_of_other_types_are_left_out_by_name) {
     const auto left_out = [](const auto& request) { return request ? request->left_out : names{}; };
     const std::string chat_head = R"({"model":"m","messages":[{"role":"user","content":"Hi"}],)";
     EXPECT_EQ(left_out(openai::parse_chat(chat_head +
-                                          R"("tools":[{"type":"custom","custom":{"name":"x"}},)"
+                                          R"("tools":[{"type":"other","other":{"name":"x"}},)"
                                           R"({"type":"function","function":{"name":"f"}}]})")),
-              names{"custom"});
+              names{"other"});
     EXPECT_EQ(left_out(ollama::parse_chat(chat_head + R"("tools":[{"type":"web"}]})")),
               names{"web"});
     EXPECT_EQ(left_out(anthropic::parse_messages(

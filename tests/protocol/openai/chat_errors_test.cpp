@@ -137,8 +137,14 @@ TEST(parse_chat, settings_that_cannot_be_honoured_are_refused_and_never_ignored)
         {body_with(R"("tool_choice":{"type":"function","function":{"name":"f"}},)"
                    R"("tools":[{"type":"function","function":{"name":"g"}}])"),
          bad, "tool_choice", "there is no tool 'f'"},
-        {body_with(R"("tool_choice":{"type":"custom"})"), unsupported, "tool_choice.type",
-         "only \"function\" is supported, found \"custom\""},
+        {body_with(R"("tool_choice":{"type":"web_search"})"), unsupported, "tool_choice.type",
+         "only \"function\" and \"custom\" are supported, found \"web_search\""},
+        {body_with(R"("tool_choice":{"type":"custom"})"), missing, "tool_choice.custom",
+         "field required"},
+        {body_with(R"("tools":[{"type":"custom"}])"), missing, "tools.0.custom", "field required"},
+        {body_with(R"("tools":[{"type":"custom","custom":{"name":"f"}},)"
+                   R"({"type":"function","function":{"name":"f"}}])"),
+         bad, "tools.1.function.name", "tool names must be unique, found \"f\" twice"},
         {body_with(R"("modalities":["text","audio"])"), unsupported, "modalities.1",
          "only \"text\" is supported, found \"audio\""},
         {body_with(R"("audio":{"voice":"x"})"), unsupported, "audio", "audio is not supported"},

@@ -228,6 +228,34 @@ TEST(parse_chat, tools_keep_name_description_and_schema) {
     EXPECT_EQ(request.chat.tools[1].parameters_json, R"({"type":"object","properties":{}})");
 }
 
+TEST(parse_chat, tools_that_take_a_text_are_functions_with_one_argument) {
+    const chat_request request = parsed(
+        body(R"(,"tools":[{"type":"custom","custom":{"name":"patch","description":"Patches."}},)"
+             R"({"type":"function","function":{"name":"look"}}],)"
+             R"("tool_choice":{"type":"custom","custom":{"name":"patch"}})"));
+    ASSERT_EQ(request.chat.tools.size(), 2u);
+    EXPECT_EQ(request.text_tools, std::set<std::string>{"patch"});
+    EXPECT_EQ(request.chat.tools[0].description, "Patches.");
+    EXPECT_EQ(request.chat.tools[0].parameters_json,
+              R"({"type":"object","properties":{"input":{"type":"string"}},)"
+              R"("required":["input"],"additionalProperties":false})");
+    EXPECT_EQ(request.form.tools, std::vector<std::string>{"patch"});
+    EXPECT_TRUE(request.left_out.empty());
+}
+
+TEST(parse_chat, a_text_tools_grammar_is_told_and_its_expression_is_a_pattern) {
+    const auto tool = [](const char* syntax, const char* definition) {
+        return parsed(body(R"(,"tools":[{"type":"custom","custom":{"name":"f","format":)"
+                           R"({"type":"grammar","grammar":{"syntax":")" +
+                           std::string(syntax) + R"(","definition":")" + definition + "\"}}}}]"))
+            .chat.tools.at(0);
+    };
+    EXPECT_NE(tool("lark", "start: WORD").description.find("start: WORD"), std::string::npos);
+    EXPECT_EQ(tool("regex", "a|b").description, "");
+    EXPECT_NE(tool("regex", "a|b").parameters_json.find(R"("pattern":"^(?:a|b)$")"),
+              std::string::npos);
+}
+
 TEST(parse_chat, tools_arrive_without_any_system_message) {
     chat_request request =
         parsed(body(R"(,"tools":[{"type":"function","function":{"name":"f"}}])"));

@@ -24,7 +24,7 @@ result<repliers> parse(const std::string& body) {
     if (request->model != "tiny") return no_such_model(request->model, "tiny", "");
     reply_options options{"chatcmpl-golden", request->model,         "fp_golden",
                           1'700'000'000,     request->include_usage, request->tool_calls_max,
-                          request->choices};
+                          request->choices,  request->left_out,      request->text_tools};
     return repliers{std::make_unique<chat_stream>(options, stream_ids),
                     std::make_unique<chat_collector>(options, collector_ids)};
 }

@@ -123,6 +123,15 @@ TEST(parse_response, a_text_tools_grammar_is_told_to_the_model) {
     EXPECT_NE(request.chat.tools.at(0).description.find("start: \"x\""), std::string::npos);
 }
 
+TEST(parse_response, a_text_tools_regular_expression_is_a_pattern_of_its_input) {
+    const response_request request = parsed(
+        body(R"(,"tools":[{"type":"custom","name":"patch","description":"Patches.","format":)"
+             R"({"type":"grammar","syntax":"regex","definition":"a|b"}}])"));
+    EXPECT_EQ(request.chat.tools.at(0).description, "Patches.");
+    EXPECT_NE(request.chat.tools.at(0).parameters_json.find(R"("pattern":"^(?:a|b)$")"),
+              std::string::npos);
+}
+
 TEST(parse_response, hosted_tools_are_left_out_and_named_and_refused_where_they_must_be_called) {
     const std::string tools = R"(,"tools":[{"type":"web_search"},{"type":"mcp"},)"
                               R"({"type":"web_search"},)" +
