@@ -80,11 +80,4 @@ std::string body_behind_summary(std::string_view rest, json::object block) {
     return to_text(*body);
 }
 
-result<std::string> summary_collector::on_finished(const engine::finished& event) {
-    if (auto f = unfinished(event)) return *f;
-    if (is_white_space(summary_))
-        return fail(errc::internal, "the model gave no summary of the conversation");
-    return std::string("{}");
-}
-
 }  // namespace semantic::protocol::anthropic

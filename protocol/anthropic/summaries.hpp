@@ -9,7 +9,6 @@
 #include <string_view>
 
 #include "protocol/anthropic/messages.hpp"
-#include "protocol/reply.hpp"
 #include "protocol/wire/json.hpp"
 
 namespace semantic::protocol::anthropic {
@@ -26,18 +25,5 @@ boost::json::object compaction_block(std::string_view summary, boost::json::arra
 /// The body of the request that continues after its own summary. `rest`:
 /// messages_request::rest_of_body; `block`: compaction_block()'s.
 std::string body_behind_summary(std::string_view rest, boost::json::object block);
-
-/// Takes the text of a summary that nobody is sent.
-class summary_collector final : public reply_collector {
-  public:
-    void on_admitted(const engine::admitted&) override {}
-    void on_text(std::string_view text) override { summary_ += text; }
-    void on_tool_call(std::string_view, std::string_view) override {}
-    result<std::string> on_finished(const engine::finished& event) override;
-    const std::string& summary() const noexcept { return summary_; }
-
-  private:
-    std::string summary_;
-};
 
 }  // namespace semantic::protocol::anthropic

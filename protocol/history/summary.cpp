@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <string>
 
+#include "protocol/reply_parts.hpp"
+
 namespace semantic::protocol {
 
 std::string_view summary_question() {
@@ -20,6 +22,13 @@ void ask_for_summary(answer_request& request, std::string_view question) {
     request.form = {};
     request.stop_sequences.clear();
     request.tool_calls_max = 0;
+}
+
+result<std::string> summary_collector::on_finished(const engine::finished& event) {
+    if (auto f = unfinished(event)) return *f;
+    if (is_white_space(summary_))
+        return fail(errc::internal, "the model gave no summary of the conversation");
+    return std::string("{}");
 }
 
 }  // namespace semantic::protocol

@@ -2,9 +2,11 @@
 // A conversation that has become long is put into fewer words by its model, in every dialect that
 // asks for it. Pure.
 
+#include <string>
 #include <string_view>
 
 #include "protocol/answer_request.hpp"
+#include "protocol/reply.hpp"
 
 namespace semantic::protocol {
 
@@ -17,5 +19,18 @@ std::string_view summary_question();
 /// Makes the request one for a summary of its conversation. The tools stay in the prompt, so that
 /// the memory of the conversation matches, and are not called. `question`: what is asked.
 void ask_for_summary(answer_request& request, std::string_view question);
+
+/// Takes the text of a summary that nobody is sent.
+class summary_collector final : public reply_collector {
+  public:
+    void on_admitted(const engine::admitted&) override {}
+    void on_text(std::string_view text) override { summary_ += text; }
+    void on_tool_call(std::string_view, std::string_view) override {}
+    result<std::string> on_finished(const engine::finished& event) override;
+    const std::string& summary() const noexcept { return summary_; }
+
+  private:
+    std::string summary_;
+};
 
 }  // namespace semantic::protocol

@@ -13,6 +13,24 @@ namespace semantic::protocol::responses {
 
 namespace json = boost::json;
 
+namespace {
+
+constexpr std::string_view replacing_prefix = "semantic-all-";
+
+}  // namespace
+
+std::string seal_summary(std::string_view summary, bool replaces_all) {
+    return std::string(replaces_all ? replacing_prefix : "") + carrying_signature_of(summary);
+}
+
+std::optional<sealed_summary> open_summary(std::string_view sealed) {
+    const bool replaces_all = sealed.starts_with(replacing_prefix);
+    if (replaces_all) sealed.remove_prefix(replacing_prefix.size());
+    auto text = carried_by(sealed);
+    if (!text) return std::nullopt;
+    return sealed_summary{*std::move(text), replaces_all};
+}
+
 bool is_users_message(const json::value& item) {
     const json::object* object = item.if_object();
     if (object == nullptr) return false;
@@ -35,7 +53,7 @@ result<std::string> compaction_collector::on_finished(const engine::finished& ev
         if (is_users_message(each)) output.push_back(std::move(each));
     output.push_back({{"id", ids_->make("cmp_")},
                       {"type", "compaction"},
-                      {"encrypted_content", carrying_signature_of(summary_)}});
+                      {"encrypted_content", seal_summary(summary_, false)}});
     return to_text(json::object{{"id", id_},
                                 {"object", "response.compaction"},
                                 {"created_at", created_unix_},

@@ -7,6 +7,7 @@
 #include <boost/json/value.hpp>
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -15,6 +16,17 @@
 #include "protocol/wire/ids.hpp"
 
 namespace semantic::protocol::responses {
+
+/// What an item of type compaction has in `encrypted_content`: the summary, in a form that only
+/// this server reads. `replaces_all`: everything before the item is left out of the prompt, which
+/// has this instead; else the item stands beside what the client keeps.
+std::string seal_summary(std::string_view summary, bool replaces_all);
+struct sealed_summary {
+    std::string text;
+    bool replaces_all = false;
+};
+/// Returns: nothing for what another server sealed.
+std::optional<sealed_summary> open_summary(std::string_view sealed);
 
 /// Whether the item is a message of the user's.
 bool is_users_message(const boost::json::value& item);

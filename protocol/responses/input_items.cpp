@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "protocol/openai/common_fields.hpp"
+#include "protocol/responses/compaction.hpp"
 #include "protocol/thinking_signature.hpp"
 #include "protocol/wire/fields.hpp"
 
@@ -154,6 +155,16 @@ class conversation_builder {
                                               " with their answer");
     }
 
+    /// The summary stands for all that was said before it, and says which tools came meanwhile.
+    void replace_all(std::string_view summary) {
+        std::string text = std::string(summary_head).append(summary);
+        chat_.messages.clear();
+        text_bytes_ = bytes_of(chat_.system);
+        context_.roster.restart(false, text);
+        add_user(std::move(text));
+        context_.roster.settle(0, 0);
+    }
+
     read_input take() { return {std::move(chat_), excess_}; }
 
   private:
@@ -210,9 +221,10 @@ class conversation_builder {
     /// another server.
     void add_compaction(const json_cursor& item) {
         const auto sealed = item.find("encrypted_content");
-        const auto text = sealed ? carried_by(sealed->as_string()) : std::nullopt;
-        if (!text) return position_.left_out.add("compaction");
-        add_user(std::string(summary_head) + *text);
+        const auto summary = sealed ? open_summary(sealed->as_string()) : std::nullopt;
+        if (!summary) return position_.left_out.add("compaction");
+        if (summary->replaces_all) return replace_all(summary->text);
+        add_user(std::string(summary_head) + summary->text);
     }
     std::string name_of_call(const json_cursor& item) const {
         const std::string name = read_call_name(item, limits_.name_bytes_max);
@@ -351,6 +363,7 @@ read_input parse_input(const json_cursor& root, const input_context& context,
             chat.add(input->item(i));
         }
     }
+    if (context.kept.summary && root.ok()) chat.replace_all(*context.kept.summary);
     read_input read = chat.take();
     engine::conversation& asked = read.chat;
     asked.system = without_billing_line(std::move(asked.system));

@@ -49,6 +49,7 @@ struct read_input {
 /// - What a model said in several items (reasoning, text, calls) is one message again.
 /// - Reasoning comes back by its text or by `encrypted_content` of this server; another server's is
 ///   left out, and so is its compaction.
+/// - A summary that replaces all before it leaves the system text and the tools.
 /// - Calls that the client ran itself, of whatever type, are calls with their outputs; what the
 ///   vendor's servers ran becomes a line; items of other types are left out.
 /// - Tools of additional_tools and tool_search_output are written where these items are, and so is

@@ -285,6 +285,27 @@ void check_repeated(const json_cursor& root, std::string_view body, const respon
                   std::to_string(limits.repeated_bytes_max) + " bytes");
 }
 
+/// context_management: [{"type": "compaction", "compact_threshold"}]. Without a threshold it is
+/// three quarters of the context; of several the least counts. Entries of other types are left out.
+void parse_context_management(const json_cursor& root, const response_limits& limits,
+                              left_out_names& left_out, response_request& request) {
+    auto list = root.find("context_management");
+    const std::size_t count = list ? parse_count(*list, limits.tools_max) : 0;
+    for (std::size_t i = 0; i < count && list->ok(); ++i) {
+        const json_cursor entry = list->item(i);
+        const std::string type = string_at(entry, "type");
+        if (type != "compaction") {
+            left_out.add(type);
+            continue;
+        }
+        auto field = entry.find("compact_threshold");
+        int above = limits.context_tokens_max / 4 * 3;
+        if (field) above = static_cast<int>(field->as_integer(1, std::numeric_limits<int>::max()));
+        if (above > 0)
+            request.compacts_above = std::min(request.compacts_above.value_or(above), above);
+    }
+}
+
 /// {"type": "compaction_trigger"}, the last item: the model is asked for a summary in its place.
 /// The tools stay in the prompt, so that the memory of the conversation matches.
 void parse_compaction_trigger(const json_cursor& root, response_request& request) {
@@ -294,6 +315,7 @@ void parse_compaction_trigger(const json_cursor& root, response_request& request
     const auto type = input->item(items->size() - 1).find("type");
     if (!type || type->value() != "compaction_trigger") return;
     request.compacts = true;
+    request.compacts_above.reset();
     ask_for_summary(request, summary_question());
 }
 
@@ -326,6 +348,7 @@ response_request parse_root(const json_cursor& root, std::string_view body,
     request.chat = std::move(input.chat);
     excess = input.excess;
     roster.hand_over(request.chat);
+    parse_context_management(root, limits, left_out, request);
     request.left_out = left_out.take();
     parse_reasoning(root, request);
     parse_template_values(root, request.thinking, request.chat);

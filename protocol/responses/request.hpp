@@ -63,6 +63,8 @@ struct response_request : answer_request {
     /// Its last item is a compaction_trigger: the answer is a summary, in an item of type
     /// compaction.
     bool compacts = false;
+    /// The least prompt, in tokens, that is summarised before it is answered (context_management).
+    std::optional<int> compacts_above{};
     /// Reasoning comes with what brings it back in the next request (include:
     /// reasoning.encrypted_content).
     bool seals_reasoning = false;
@@ -87,6 +89,8 @@ struct kept_sources {
     storage::work_budget* budget = nullptr;
     /// Names the items that are kept. Null: none are.
     id_maker* ids = nullptr;
+    /// What stands for the conversation with the whole input, where that was summarised.
+    std::optional<std::string> summary{};
 };
 
 /// Errors: malformed_json, body_too_large, missing_field, bad_value, unsupported; each names the

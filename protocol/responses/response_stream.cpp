@@ -5,8 +5,10 @@
 #include <algorithm>
 #include <utility>
 
+#include "protocol/openai/text_tools.hpp"
 #include "protocol/openai/token_scores.hpp"
 #include "protocol/reply_parts.hpp"
+#include "protocol/responses/compaction.hpp"
 #include "protocol/responses/tool_list.hpp"
 #include "protocol/thinking_signature.hpp"
 #include "protocol/wire/api_error.hpp"
@@ -21,30 +23,6 @@ namespace {
 
 bool is_cut(engine::stop_reason why) {
     return why == engine::stop_reason::max_tokens || why == engine::stop_reason::context_full;
-}
-
-/// {"input": TEXT} of which the end was cut off, maybe in an escape.
-result<json::value> completed_input(std::string_view arguments_json) {
-    constexpr std::size_t escape_bytes_max = 11;  // of two halves of a character, but the last
-    result<json::value> parsed = fail(errc::malformed_json, "is no input");
-    for (std::size_t cut = 0; !parsed && cut <= std::min(escape_bytes_max, arguments_json.size());
-         ++cut) {
-        const auto kept = arguments_json.substr(0, arguments_json.size() - cut);
-        parsed = parse_json(std::string(kept) + "\"}", json_limits{});
-    }
-    return parsed;
-}
-
-/// The text that a tool is called with, out of {"input": TEXT}; of a call that was cut off, as much
-/// as there is.
-std::string input_of(std::string_view arguments_json) {
-    auto parsed = parse_json(arguments_json, json_limits{});
-    if (!parsed) parsed = completed_input(arguments_json);
-    if (!parsed) return {};
-    const json::object* object = parsed->if_object();
-    const json::value* input = object != nullptr ? object->if_contains("input") : nullptr;
-    if (input == nullptr || !input->is_string()) return std::string(arguments_json);
-    return std::string(input->get_string());
 }
 
 /// The arguments of a finished call as JSON; an empty object where they are not JSON.
@@ -142,7 +120,7 @@ json::object response_stream::object_of(const item& one, std::string_view status
             object["call_id"] = one.call_id;
             add_names(one, object);
             object[one.type == kind::call ? "arguments" : "input"] =
-                one.type == kind::call ? one.text : input_of(one.text);
+                one.type == kind::call ? one.text : openai::read_text_input(one.text);
             break;
     }
     object["status"] = status;
@@ -173,17 +151,17 @@ std::string response_stream::end_arguments() {
         fields["arguments"] = open_->text;
         return of_item("response.function_call_arguments.done", std::move(fields));
     }
-    const std::string input = input_of(open_->text);
+    const std::string input = openai::read_text_input(open_->text);
     std::string bytes;
     if (!input.empty())
         bytes = of_item("response.custom_tool_call_input.delta", {{"delta", input}});
     return bytes + of_item("response.custom_tool_call_input.done", {{"input", input}});
 }
 
-std::string response_stream::add_compaction() {
+std::string response_stream::add_compaction(std::string_view summary, bool replaces_all) {
     const json::object made{{"id", ids_->make("cmp_")},
                             {"type", "compaction"},
-                            {"encrypted_content", carrying_signature_of(summary_)}};
+                            {"encrypted_content", seal_summary(summary, replaces_all)}};
     std::string bytes =
         send("response.output_item.added", {{"output_index", output_.size()}, {"item", made}});
     bytes += send("response.output_item.done", {{"output_index", output_.size()}, {"item", made}});
@@ -245,8 +223,10 @@ std::string response_stream::on_admitted(const engine::admitted& event) {
     response_["semantic"] = std::move(memory);
     if (options_.compared)
         response_["prompt_cache_diagnostics"] = diagnostics_of(*options_.compared, usage_);
-    if (is_queued_) return send_response({"response.in_progress"});
-    return send_response({"response.created", "response.in_progress"});
+    std::string bytes = is_queued_ ? send_response({"response.in_progress"})
+                                   : send_response({"response.created", "response.in_progress"});
+    if (!replacing_summary_.empty()) bytes += add_compaction(replacing_summary_, true);
+    return bytes;
 }
 
 void response_stream::on_scores(std::span<const engine::token_scores> scores) {
@@ -332,7 +312,7 @@ std::string response_stream::on_finished(const engine::finished& event) {
     const bool cut = options_.is_answer && !options_.compacts && is_cut(event.why);
     const char* status = cut ? "incomplete" : "completed";
     std::string bytes;
-    if (options_.compacts) bytes = add_compaction();
+    if (options_.compacts) bytes = add_compaction(summary_, false);
     // An empty answer is a message without text: clients read one.
     if (options_.is_answer && output_.empty() && !open_)
         bytes = open({kind::message, ids_->message_id(), {}});

@@ -14,6 +14,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "engine/types/generation.hpp"
@@ -55,6 +56,10 @@ class response_stream final : public reply_stream {
   public:
     /// `ids` names items and calls; it must outlive the stream.
     response_stream(reply_options options, id_maker& ids);
+
+    /// The answer is from this summary of the conversation, and not from all of it: an item of type
+    /// compaction comes first. Requires: on_admitted() comes later.
+    void put_summary(std::string summary) { replacing_summary_ = std::move(summary); }
 
     /// The events of a background response before it is submitted: response.created and
     /// response.queued.
@@ -116,7 +121,7 @@ class response_stream final : public reply_stream {
     }
     std::string open(item fresh);
     /// The item that a summary comes in.
-    std::string add_compaction();
+    std::string add_compaction(std::string_view summary, bool replaces_all);
     /// Ends the open item, if there is one.
     std::string close(std::string_view status);
     /// What the end of a call's arguments is sent as. Nothing for other items.
@@ -137,6 +142,7 @@ class response_stream final : public reply_stream {
     boost::json::array scores_;  // not yet shown
     shown_space space_;
     std::string summary_;  // of a conversation that is compacted
+    std::string replacing_summary_;
     bool is_behind_call_ = false;
     std::size_t calls_ = 0;  // whole ones
     int thinking_tokens_ = 0;
@@ -162,6 +168,8 @@ class response_collector final : public reply_collector {
         stream_.on_call_ended(false);
     }
     result<std::string> on_finished(const engine::finished& event) override;
+    /// As response_stream::put_summary().
+    void put_summary(std::string summary) { stream_.put_summary(std::move(summary)); }
     /// As response_stream::not_kept(); `body`: the reply's.
     std::string not_kept(std::string body);
 

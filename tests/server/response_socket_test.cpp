@@ -133,6 +133,16 @@ TEST_F(response_socket_api, tools_in_namespaces_and_calls_without_an_end_are_tak
     EXPECT_EQ(earlier.arguments_json, R"({"a": "Once)");
 }
 
+TEST_F(response_socket_api, a_summary_that_is_due_is_its_first_item) {
+    server_.engine().on_count = [](const engine::conversation&) { return 5; };
+    socket_client client(server_.port());
+    client.ask(
+        R"(,"input":"hi","context_management":[{"type":"compaction","compact_threshold":4}])");
+    const json::value last = client.read_to_end();
+    EXPECT_EQ(last.at("response").at("output").at(0).at("type"), "compaction") << last;
+    EXPECT_EQ(last.at("response").at("output").at(1).at("type"), "message");
+}
+
 TEST_F(response_socket_api, a_prompt_is_warmed_up_and_then_followed_with_what_is_new) {
     server_.engine().on_submit = answer_with({});
     socket_client client(server_.port());

@@ -95,6 +95,91 @@ TEST(wires, a_summary_that_is_due_comes_before_the_answer) {
               std::string::npos);
 }
 
+/// A server whose prompts have 5,000 tokens for each message, and which answers "S." where a
+/// summary is asked for.
+class summarising_server {
+  public:
+    summarising_server() {
+        server_.ready().engine().on_count = [](const engine::conversation& chat) {
+            return static_cast<int>(5000 * chat.messages.size());
+        };
+        server_.engine().on_submit = [](tests::scripted_engine& engine, engine::request_id id) {
+            const bool sums_up = last_text(engine.request_of(id)) == protocol::summary_question();
+            answer_with({sums_up ? "S." : "Yes."})(engine, id);
+        };
+    }
+    http_reply ask(const std::string& fields) {
+        http_client client(server_.port());
+        return client.request(
+            post("/v1/responses", R"({"model":"scripted",)" + fields +
+                                      R"(,"context_management":[{"type":"compaction",)"
+                                      R"("compact_threshold":9999}]})"));
+    }
+    engine::generation_request wanted(std::size_t number) {
+        return server_.engine().request_of(server_.engine().wait_for_request(number));
+    }
+    test_server& server() { return server_; }
+
+  private:
+    test_server server_;
+};
+
+const std::string summary_text = std::string(protocol::summary_head) + "S.";
+
+TEST(wires, a_long_response_is_answered_from_a_summary_that_stands_for_it_later) {
+    summarising_server server;
+    const json::value first = json::parse(server.ask(R"("input":"One")").body);
+    EXPECT_EQ(first.at("output").as_array().size(), 1u) << first;
+    const std::string follows =
+        R"("previous_response_id":")" + std::string(first.at("id").as_string()) + '"';
+    const json::value second = json::parse(server.ask(follows + R"(,"input":"Two")").body);
+    ASSERT_EQ(second.at("output").as_array().size(), 2u) << second;
+    EXPECT_EQ(second.at("output").at(0).at("type"), "compaction");
+    EXPECT_EQ(second.at("output").at(1).at("content").at(0).at("text"), "Yes.");
+    EXPECT_FALSE(server.wanted(2).agent) << "a summary is made on a branch";
+    EXPECT_EQ(server.wanted(2).chat.messages.size(), 4u);
+    ASSERT_EQ(server.wanted(3).chat.messages.size(), 1u);
+    EXPECT_EQ(last_text(server.wanted(3)), summary_text);
+    const std::string later =
+        R"("previous_response_id":")" + std::string(second.at("id").as_string()) + '"';
+    server.ask(later + R"(,"input":"Three")");
+    // The summary, what was answered from it, and what is new: 15,000, so once more.
+    EXPECT_EQ(last_text(server.wanted(4)), protocol::summary_question());
+    ASSERT_EQ(server.wanted(4).chat.messages.size(), 4u);
+    EXPECT_EQ(std::get<engine::text_part>(server.wanted(4).chat.messages[0].parts[0]).text,
+              summary_text);
+}
+
+const std::string two_messages =
+    R"("input":[{"role":"user","content":"One"},{"role":"user","content":"Two"}])";
+
+TEST(wires, a_summary_that_is_due_streams_before_the_answer) {
+    summarising_server server;
+    const std::string streamed = server.ask(two_messages + R"(,"stream":true)").body;
+    const std::size_t summary = streamed.find(R"("type":"compaction")");
+    ASSERT_NE(summary, std::string::npos) << streamed;
+    EXPECT_LT(summary, streamed.find("response.output_text.delta"));
+}
+
+TEST(wires, a_summary_that_is_due_in_the_background_is_made_there) {
+    summarising_server server;
+    const json::value queued = json::parse(server.ask(two_messages + R"(,"background":true)").body);
+    EXPECT_EQ(queued.at("status"), "queued") << queued;
+    EXPECT_EQ(last_text(server.wanted(1)), protocol::summary_question());
+    EXPECT_EQ(last_text(server.wanted(2)), summary_text);
+}
+
+TEST(wires, without_a_summary_the_answer_is_from_the_whole_conversation) {
+    summarising_server server;
+    server.server().engine().on_submit = [](tests::scripted_engine& engine, engine::request_id id) {
+        const bool sums_up = last_text(engine.request_of(id)) == protocol::summary_question();
+        answer_with({sums_up ? " " : "Yes."})(engine, id);
+    };
+    const json::value said = json::parse(server.ask(two_messages).body);
+    ASSERT_EQ(said.at("output").as_array().size(), 1u) << said;
+    EXPECT_EQ(server.wanted(2).chat.messages.size(), 2u);
+}
+
 TEST(wires, edits_are_counted_and_told) {
     test_server server;
     server.ready().engine().on_count = [](const engine::conversation& chat) {

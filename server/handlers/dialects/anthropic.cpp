@@ -129,7 +129,7 @@ net::awaitable<reply> make_summary(const answer_context& asked,
     anthropic::messages_request about = parsed;
     protocol::ask_for_summary(about, question);
     auto wanted = about.take_generation(std::nullopt, answer_deadline(asked.server));
-    anthropic::summary_collector collector;
+    protocol::summary_collector collector;
     reply made = co_await collect_answer(asked, std::move(wanted), collector);
     if (!made || made->status != 200) co_return made;
     summary = collector.summary();

@@ -3,7 +3,7 @@
 #include <chrono>
 #include <utility>
 
-#include "protocol/anthropic/summaries.hpp"
+#include "protocol/history/summary.hpp"
 
 namespace semantic::server {
 
@@ -47,7 +47,7 @@ net::awaitable<boost::json::array> verdicts::judge(const calls& found) const {
     // Nobody goes on with it.
     wanted.memory.keep_seconds = std::chrono::seconds(0);
     wanted.deadline = std::chrono::steady_clock::now() + asked_.server.settings.safeguards;
-    anthropic::summary_collector collector;
+    protocol::summary_collector collector;
     const auto reply = co_await collect_answer(asked_, std::move(wanted), collector);
     if (reply && reply->status == 200) co_return anthropic::verdicts_of(found, collector.summary());
     using enum anthropic::no_verdict;

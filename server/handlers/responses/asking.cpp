@@ -100,9 +100,9 @@ std::int64_t seconds_now() {
         .count();
 }
 
-net::awaitable<protocol::result<responses::response_request>> parse_asked(const services& server,
-                                                                          const request& incoming,
-                                                                          const own_lookup& own) {
+net::awaitable<protocol::result<responses::response_request>> parse_asked(
+    const services& server, const request& incoming, const own_lookup& own,
+    std::optional<std::string> summary) {
     const auto budget = std::make_shared<storage::work_budget>(
         storage::work_budget::limits{.deadline = answer_deadline(server)});
     lookup known(server, tenant_of(incoming), own, *budget);
@@ -118,6 +118,7 @@ net::awaitable<protocol::result<responses::response_request>> parse_asked(const 
     kept.response_of = [&](const std::string& id) { return known.response(id); };
     kept.budget = budget.get();
     kept.ids = &ids;
+    kept.summary = std::move(summary);
     responses::response_limits limits = response_limits_of(server);
     limits.bytes_per_token_max = incoming.engine->info().bytes_per_token_max;
     limits.context_tokens_max = incoming.engine->info().context_tokens_max;
@@ -130,7 +131,8 @@ net::awaitable<protocol::result<responses::response_request>> parse_asked(const 
                          says("previous_response_id") || says("item_reference") ||
                          says("conversation") || says("comparison_response_id");
     const auto finish = [&](protocol::result<responses::response_request> parsed) {
-        if (incoming.drop_body) incoming.drop_body();
+        const bool is_needed = parsed && parsed->compacts_above;
+        if (incoming.drop_body && !is_needed) incoming.drop_body();
         if (parsed) parsed->budget = budget;
         return parsed;
     };

@@ -28,11 +28,14 @@ std::int64_t seconds_now();
 
 /// The body, with the conversation that it continues; the body itself is gone afterwards.
 /// The request's budget is made here, and pays for all that the body refers to. `own`: asked first
-/// for the conversation up to a response; nothing where it knows none.
+/// for the conversation up to a response; nothing where it knows none. A body whose conversation
+/// may have to be summarised stays until compact_when_due() has looked. `summary`: stands for all
+/// of the conversation.
 using own_lookup =
     std::function<std::optional<std::vector<kept_responses::kept>>(const std::string& id)>;
 net::awaitable<protocol::result<protocol::responses::response_request>> parse_asked(
-    const services& server, const request& incoming, const own_lookup& own = {});
+    const services& server, const request& incoming, const own_lookup& own = {},
+    std::optional<std::string> summary = {});
 
 /// Runs `read`, which reads texts of JSON of so many bytes: here where they are short, else where
 /// it keeps nobody waiting but those who read such texts too.

@@ -13,6 +13,7 @@
 #include "protocol/wire/json.hpp"
 #include "protocol/wire/sse.hpp"
 #include "server/handlers/responses/asking.hpp"
+#include "server/handlers/responses/compaction.hpp"
 #include "server/http/sse_writer.hpp"
 #include "server/responses/response_keeper.hpp"
 #include "server/runtime/logging.hpp"
@@ -93,24 +94,26 @@ class run_sink final : public event_sink {
 /// All that one needs, when its request is gone.
 struct background_job {
     background_job(const services& services_, const request& asked, const client_link& client,
-                   net::any_io_executor executor, responses::response_request& parsed,
+                   net::any_io_executor executor, responses::response_request asked_for,
                    std::string id)
         : server(services_),
           incoming(asked),
           link(std::make_shared<nobody>(std::move(executor), client.ping_every())),
+          parsed(std::move(asked_for)),
           question(parsed),
           stream(reply_options_of(parsed, std::move(id)), ids) {
-        incoming.body.clear();
-        incoming.drop_body = {};
+        incoming.drop_body = [this] { incoming.body = {}; };
+        if (!parsed.compacts_above) incoming.drop_body();
         incoming.gone = nullptr;  // it goes on when its client has left
     }
     const services& server;
     request incoming;
     std::shared_ptr<nobody> link;
+    responses::response_request parsed;  // but for what its reply needs
     kept_question question;
     protocol::id_maker ids{random_bits};
     responses::response_stream stream;
-    engine::generation_request wanted;
+    std::optional<storage::agent_id> agent;
     std::optional<turns_in_flight::turn> conversation;
     std::shared_ptr<background_run> run;
 };
@@ -158,8 +161,15 @@ net::awaitable<void> make(std::shared_ptr<background_job> job) {
     ending at_last(*job);
     run_sink sink(*job->run, job->stream);
     job_keeping keeping(*job);
+    const answer_context about{job->server, job->incoming, *job->link};
+    const own_lookup no_own;
+    std::string summary = co_await compact_when_due(about, no_own, job->parsed);
+    job->stream.put_summary(std::move(summary));
+    auto wanted = job->parsed.take_generation(std::move(job->agent), answer_deadline(job->server));
+    wanted.agent_may_branch = true;
+    wanted.message_id = job->run->id();
     answer_context asked{job->server, job->incoming, *job->link, &keeping, &sink};
-    co_await stream_answer(asked, std::move(job->wanted), job->stream);
+    co_await stream_answer(asked, std::move(wanted), job->stream);
     if (job->stream.ended()) co_return;
     std::string last = job->stream.on_cancelled();
     co_await keeping.run(last);
@@ -229,18 +239,18 @@ net::awaitable<reply> answer_in_background(const services& server, const request
     protocol::id_maker ids(random_bits);
     const std::string id = ids.make("resp_");
     // Its text twice, as it is kept and as it is asked, and what it follows.
-    const std::size_t bytes =
-        2 * parsed.input.size() + (parsed.budget ? parsed.budget->bytes() : 0);
+    const std::size_t bytes = 2 * parsed.input.size() +
+                              (parsed.budget ? parsed.budget->bytes() : 0) +
+                              (parsed.compacts_above ? incoming.body.size() : 0);
     auto run = server.responses.background.begin(tenant_of(incoming), id, bytes);
     if (!run) co_return error_response(incoming, run.error());
 
-    auto job =
-        std::make_shared<background_job>(server, incoming, client, client.executor(), parsed, id);
+    const bool is_streamed = parsed.stream;
+    auto job = std::make_shared<background_job>(server, incoming, client, client.executor(),
+                                                std::move(parsed), id);
     job->run = *run;
+    job->agent = std::move(*agent);
     if (*conversation) job->conversation.emplace(std::move(**conversation));
-    job->wanted = parsed.take_generation(std::move(*agent), answer_deadline(server));
-    job->wanted.agent_may_branch = true;
-    job->wanted.message_id = id;
     run_sink(*job->run, job->stream).show(job->stream.on_queued());
     // Its record, which a restart would find.
     auto keep_now = [&] { return keep(*job); };
@@ -259,7 +269,7 @@ net::awaitable<reply> answer_in_background(const services& server, const request
     const std::string queued = (*run)->body();
     server.responses.tasks.spawn(client.executor(), make(job), "a response in the background");
     job.reset();
-    if (!parsed.stream) co_return json_response(queued);
+    if (!is_streamed) co_return json_response(queued);
     co_return co_await stream_background(incoming, client, *run, -1);
 }
 

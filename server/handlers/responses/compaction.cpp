@@ -48,7 +48,49 @@ protocol::result<boost::json::array> users_messages(const services& server, cons
     return messages;
 }
 
+/// Frees a body that is not needed any more.
+class body_drop {
+  public:
+    explicit body_drop(const request& incoming) : incoming_(incoming) {}
+    ~body_drop() {
+        if (incoming_.drop_body) incoming_.drop_body();
+    }
+    body_drop(const body_drop&) = delete;
+    body_drop& operator=(const body_drop&) = delete;
+
+  private:
+    const request& incoming_;
+};
+
+net::awaitable<bool> is_above(const answer_context& asked,
+                              const responses::response_request& parsed, int limit) {
+    auto count = [&] { return asked.incoming.engine->count_tokens(parsed.chat, parsed.thinking); };
+    const auto tokens =
+        co_await run_on(choose_workers(asked.server, asked.incoming, job_length::large_job), count);
+    co_return tokens&&* tokens > limit;
+}
+
 }  // namespace
+
+net::awaitable<std::string> compact_when_due(const answer_context& asked, const own_lookup& own,
+                                             responses::response_request& parsed) {
+    if (!parsed.compacts_above) co_return std::string();
+    const body_drop at_end(asked.incoming);
+    const bool is_due =
+        parsed.generates && co_await is_above(asked, parsed, *parsed.compacts_above);
+    if (!is_due) co_return std::string();
+    responses::response_request about = parsed;
+    protocol::ask_for_summary(about, protocol::summary_question());
+    // No agent's memory: what it shares is read from there, and nothing is written over.
+    auto wanted = about.take_generation(std::nullopt, answer_deadline(asked.server));
+    protocol::summary_collector collector;
+    const reply made = co_await collect_answer(asked, std::move(wanted), collector);
+    if (!made || made->status != 200) co_return std::string();
+    auto shorter = co_await parse_asked(asked.server, asked.incoming, own, collector.summary());
+    if (!shorter) co_return std::string();
+    parsed.chat = std::move(shorter->chat);
+    co_return collector.summary();
+}
 
 net::awaitable<reply> post_input_tokens(const services& parts, const request& incoming,
                                         client_link&) {

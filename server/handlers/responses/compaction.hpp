@@ -1,16 +1,30 @@
 #pragma once
-// POST /v1/responses/compact: the model sums a conversation up, on a branch of its memory.
+// Conversations of responses that have become long: POST /v1/responses/compact, and those that a
+// request has summarised before it is answered (context_management). The model makes the summary on
+// a branch of its memory.
 
 #include <boost/asio/awaitable.hpp>
 
 #include <optional>
+#include <string>
 
+#include "protocol/responses/request.hpp"
+#include "server/handlers/answer/answer.hpp"
+#include "server/handlers/responses/asking.hpp"
 #include "server/http/client_link.hpp"
 #include "server/http/request.hpp"
 #include "server/http/response.hpp"
 #include "server/http/services.hpp"
 
 namespace semantic::server {
+
+/// Has a request answered from a summary of its conversation, where its prompt is longer than it
+/// says (response_request::compacts_above), and frees its body. `own`: as for parse_asked().
+/// Returns: the summary, which the reply has to begin with; empty where there is none, since it was
+/// not due or could not be made: then the answer is from the whole conversation.
+boost::asio::awaitable<std::string> compact_when_due(const answer_context& asked,
+                                                     const own_lookup& own,
+                                                     protocol::responses::response_request& parsed);
 
 /// POST /v1/responses/input_tokens: what a request would report, without an answer.
 boost::asio::awaitable<std::optional<response>> post_input_tokens(const services& parts,

@@ -8,6 +8,7 @@
 #include "protocol/wire/ids.hpp"
 #include "server/handlers/responses/asking.hpp"
 #include "server/handlers/responses/background.hpp"
+#include "server/handlers/responses/compaction.hpp"
 #include "server/responses/response_keeper.hpp"
 #include "server/runtime/logging.hpp"
 
@@ -51,6 +52,9 @@ net::awaitable<reply> post_responses(const services& server, const request& inco
 
     auto conversation = hold_conversation(server, incoming, parsed->conversation);
     if (!conversation) co_return error_response(incoming, conversation.error());
+    answer_context asked{server, incoming, client};
+    const own_lookup no_own;
+    std::string summary = co_await compact_when_due(asked, no_own, *parsed);
     protocol::id_maker ids(random_bits);
     std::string response_id = ids.make("resp_");
     responses::reply_options options = reply_options_of(*parsed, response_id);
@@ -59,15 +63,16 @@ net::awaitable<reply> post_responses(const services& server, const request& inco
     wanted.agent_may_branch = true;
     wanted.only_reads = !parsed->generates;
     wanted.message_id = std::move(response_id);
-    answer_context asked{server, incoming, client};
     const bool is_kept = question.is_kept || !question.conversation.empty();
     if (parsed->stream) {
         responses::response_stream stream(std::move(options), ids);
+        stream.put_summary(std::move(summary));
         response_keeping keeping(server, incoming, stream, question);
         if (is_kept) asked.at_end = &keeping;
         co_return co_await stream_answer(asked, std::move(wanted), stream);
     }
     responses::response_collector collector(std::move(options), ids);
+    collector.put_summary(std::move(summary));
     response_keeping keeping(server, incoming, collector, question);
     if (is_kept) asked.at_end = &keeping;
     co_return co_await collect_answer(asked, std::move(wanted), collector);

@@ -18,6 +18,7 @@
 #include "protocol/wire/json.hpp"
 #include "protocol/wire/named_model.hpp"
 #include "server/handlers/responses/asking.hpp"
+#include "server/handlers/responses/compaction.hpp"
 #include "server/http/cors.hpp"
 #include "server/http/live/message_socket.hpp"
 #include "server/http/middleware.hpp"
@@ -451,9 +452,12 @@ net::awaitable<reply> response_socket::ask(request& one) {
     auto conversation = hold_conversation(server_, one, parsed->conversation);
     if (!conversation) co_return error_response(one, conversation.error());
 
+    const answer_context about{server_, one, *this};
+    std::string summary = co_await compact_when_due(about, own, *parsed);
     protocol::id_maker ids(random_bits);
     std::string response_id = ids.make("resp_");
     responses::response_stream stream(reply_options_of(*parsed, response_id), ids);
+    stream.put_summary(std::move(summary));
     const kept_question question(*parsed);
     auto wanted = parsed->take_generation(std::move(*agent), answer_deadline(server_));
     wanted.agent_may_branch = true;
