@@ -11,6 +11,7 @@
 #include "server/handlers/dialects/openai.hpp"
 #include "server/handlers/health.hpp"
 #include "server/handlers/kv_events.hpp"
+#include "server/handlers/mcp.hpp"
 #include "server/handlers/metrics.hpp"
 #include "server/handlers/models/llama_cpp.hpp"
 #include "server/handlers/models/memory_report.hpp"
@@ -140,6 +141,7 @@ constexpr std::array table{
           engine_need::loaded},
     route{"PUT", "/v1/agents/{id}/cache", nullptr, put_agent_cache, key, body_class::file,
           engine_need::loaded},
+    route{"POST", "/mcp", nullptr, post_mcp, key, body_class::json, engine_need::loaded, metered},
     route{"POST", "/v1/coordination/sessions", nullptr, post_sessions, key, body_class::json,
           engine_need::loaded, metered},
     route{"GET", "/v1/coordination/sessions", nullptr, get_sessions, key, body_class::none,

@@ -265,4 +265,13 @@ const language& session_bodies() {
     return made;
 }
 
+const language& mcp_messages() {
+    static const language made{
+        R"({"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"append_to_agent",)"
+        R"("arguments":{"agent_id":"a","text":"`$"},`*f}})",
+        with_json({{'f', ",", {R"("_meta":{`*k})", R"("k`#":`1v)", R"("k`#":"`$")"}},
+                   {'k', ",", {R"("k`#":`1v)", R"("k`#":"`$")"}}})};
+    return made;
+}
+
 }  // namespace semantic::cost

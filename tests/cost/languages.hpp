@@ -18,6 +18,7 @@ const language& response_items();
 const language& ollama_bodies();
 const language& native_bodies();
 const language& session_bodies();
+const language& mcp_messages();
 
 // Other texts.
 const language& scenarios();

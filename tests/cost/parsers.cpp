@@ -26,6 +26,8 @@
 #include "protocol/coordination/api.hpp"
 #include "protocol/coordination/opening.hpp"
 #include "protocol/live/dialogue.hpp"
+#include "protocol/mcp/message.hpp"
+#include "protocol/mcp/tools.hpp"
 #include "protocol/ollama/request.hpp"
 #include "protocol/openai/chat.hpp"
 #include "protocol/openai/completions.hpp"
@@ -199,6 +201,16 @@ void add_requests(std::vector<parser>& all) {
         [](auto b) { return wire::responses::read_socket_message(b); });
     add("ollama chat", ollama_bodies(), [](auto b) { return wire::ollama::parse_chat(b); });
     add("ollama generate", ollama_bodies(), [](auto b) { return wire::ollama::parse_generate(b); });
+    add("mcp", mcp_messages(), [](auto b) -> std::optional<wire::mcp::planned_call> {
+        auto asked = wire::mcp::parse_message(b, {}, wire::json_limits{});
+        const auto* call = std::get_if<wire::mcp::message>(&asked);
+        if (call == nullptr) return std::nullopt;
+        const auto* arguments = call->params.if_contains("arguments");
+        if (arguments == nullptr || !arguments->is_object()) return std::nullopt;
+        auto planned = wire::mcp::plan_call("append_to_agent", arguments->get_object());
+        if (!planned) return std::nullopt;
+        return *std::move(planned);
+    });
     add("generate", native_bodies(), [](auto b) { return wire::agents::parse_generate(b); });
     add("opening", session_bodies(), [](auto b) {
         return wire::coordination::parse_opening(b, "s", [] { return std::string("a"); });

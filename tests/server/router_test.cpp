@@ -56,7 +56,7 @@ TEST(router, every_row_has_exactly_one_handler) {
 TEST(router, only_probes_and_the_front_page_are_open) {
     for (const route& row : routes()) {
         bool is_of_llama_cpp = row.pattern == "/props" || row.pattern == "/slots";
-        bool is_api = row.pattern.starts_with("/v1/") || is_of_llama_cpp;
+        bool is_api = row.pattern.starts_with("/v1/") || is_of_llama_cpp || row.pattern == "/mcp";
         // Claude Code asks for it without a key before its first request.
         bool is_preflight = row.pattern == "/api/hello";
         bool is_other_api = row.pattern.starts_with("/api/") && !is_preflight;

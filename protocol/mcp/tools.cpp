@@ -1,0 +1,238 @@
+#include "protocol/mcp/tools.hpp"
+
+#include <boost/json.hpp>
+
+#include <algorithm>
+#include <array>
+#include <initializer_list>
+#include <limits>
+#include <optional>
+#include <span>
+#include <utility>
+
+#include "protocol/wire/fields.hpp"
+#include "protocol/wire/json.hpp"
+#include "storage/types/hex.hpp"
+
+namespace semantic::protocol::mcp {
+
+namespace json = boost::json;
+
+namespace {
+
+constexpr std::size_t id_bytes_max = 256;
+constexpr int page_agents = 100;    // where the call names no limit
+constexpr int answer_tokens = 256;  // of an answer, where the call names no limit
+
+enum class value_kind { text, count, flag };
+
+struct argument {
+    std::string_view name;
+    value_kind kind;
+    bool is_needed;
+    std::string_view description;
+    int least = 0;  // of a count
+};
+
+struct tool {
+    std::string_view name;
+    std::string_view title;
+    action done;
+    bool only_reads;
+    std::string_view description;
+    std::span<const argument> arguments;
+};
+
+constexpr argument agent_id{"agent_id", value_kind::text, true, "The agent's name."};
+constexpr argument max_tokens{"max_tokens", value_kind::count, false,
+                              "The most tokens of the answer; without it 256.", 1};
+
+constexpr std::array list_arguments{
+    argument{"limit", value_kind::count, false, "Agents of a page: 1 to 1,000; without it 100.", 1},
+    argument{"after", value_kind::text, false, "Only agents behind this name."}};
+constexpr std::array inspect_arguments{agent_id};
+constexpr std::array fork_arguments{agent_id,
+                                    argument{"new_agent_id", value_kind::text, false,
+                                             "The fork's name; without it the server names it."}};
+constexpr std::array append_arguments{
+    agent_id,
+    argument{"text", value_kind::text, true, "What the agent is told, as its user's message."},
+    argument{"max_tokens", value_kind::count, false,
+             "The most tokens of an answer; 0, and without it: it reads and answers nothing.", 0},
+    argument{"create", value_kind::flag, false, "The text is the first that this agent is told."}};
+constexpr std::array recall_arguments{
+    agent_id, argument{"question", value_kind::text, true, "What the agent is asked."}, max_tokens};
+constexpr std::array run_arguments{
+    argument{"scenario_id", value_kind::text, true, "The scenario's id, of list_scenarios."},
+    max_tokens};
+
+constexpr std::array tools{
+    tool{"list_agents", "List agents", action::list_agents, true,
+         "Lists the agents that the server remembers, by name, with how many tokens each knows and "
+         "where its memory is.",
+         list_arguments},
+    tool{"inspect_agent", "Inspect an agent", action::inspect, true,
+         "Says of one agent how many tokens it knows, whether its memory is in RAM or on disk, and "
+         "what it takes.",
+         inspect_arguments},
+    tool{"fork_agent", "Fork an agent", action::fork, false,
+         "Makes a new agent that knows what this one knows, and goes its own way. It shares the "
+         "memory and costs next to nothing.",
+         fork_arguments},
+    tool{
+        "append_to_agent", "Tell an agent something", action::append, false,
+        "Adds a message to what an agent knows, and answers it where max_tokens says so. The agent "
+        "remembers both.",
+        append_arguments},
+    tool{"recall_from_agent", "Ask an agent what it remembers", action::recall, true,
+         "Asks an agent a question and returns its answer from memory. The agent itself stays as "
+         "it is: it does not remember that it was asked.",
+         recall_arguments},
+    tool{"list_scenarios",
+         "List scenarios",
+         action::list_scenarios,
+         true,
+         "Lists the scenarios of several agents that the server can run.",
+         {}},
+    tool{"run_scenario", "Run a scenario", action::run_scenario, false,
+         "Runs a scenario of several agents to its end, and returns what came of it. May take "
+         "minutes.",
+         run_arguments},
+};
+
+json::object schema_of(const tool& one) {
+    json::object properties;
+    json::array required;
+    for (const argument& each : one.arguments) {
+        json::object property{{"type", each.kind == value_kind::text    ? "string"
+                                       : each.kind == value_kind::count ? "integer"
+                                                                        : "boolean"},
+                              {"description", each.description}};
+        if (each.kind == value_kind::count) property["minimum"] = each.least;
+        properties[each.name] = std::move(property);
+        if (each.is_needed) required.push_back(json::value(each.name));
+    }
+    json::object schema{{"type", "object"}, {"properties", std::move(properties)}};
+    if (!required.empty()) schema["required"] = std::move(required);
+    schema["additionalProperties"] = false;
+    return schema;
+}
+
+/// Complains of what the tool does not take, and of values of a wrong kind.
+void check_arguments(const tool& one, const json_cursor& given) {
+    for (const auto& field : given.as_object()) {
+        const auto known =
+            std::ranges::find(one.arguments, std::string_view(field.key()), &argument::name);
+        if (known == one.arguments.end())
+            return given.place(field.key()).fail(errc::bad_value, "this tool has no such argument");
+    }
+    for (const argument& each : one.arguments) {
+        const auto field = each.is_needed ? given.at(each.name) : given.find(each.name);
+        if (!field) continue;
+        if (each.kind == value_kind::text) field->as_string();
+        if (each.kind == value_kind::count)
+            field->as_integer(each.least, std::numeric_limits<int>::max());
+        if (each.kind == value_kind::flag) field->as_bool();
+    }
+}
+
+std::string percent_encoded(std::string_view text) {
+    std::string encoded;
+    for (const char c : text) {
+        const bool is_plain = (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') ||
+                              (c >= 'A' && c <= 'Z') || c == '-' || c == '_' || c == '.';
+        if (is_plain) {
+            encoded += c;
+            continue;
+        }
+        encoded += '%';
+        storage::append_hex(encoded, c);
+    }
+    return encoded;
+}
+
+std::string list_query(const json_cursor& given) {
+    std::string query;
+    const auto add = [&query](std::string_view key, std::string_view text) {
+        query.append(query.empty() ? "?" : "&").append(key).append("=").append(text);
+    };
+    const auto limit = given.find("limit");
+    add("limit", limit ? to_text(limit->value()) : std::to_string(page_agents));
+    if (const auto after = given.find("after"))
+        add("after", percent_encoded(parse_bounded(*after, id_bytes_max)));
+    return query;
+}
+
+/// A body of /v1/agents/{id}/generate that says one message.
+std::string said_to_agent(std::string_view text, bool appends, std::int64_t tokens) {
+    return to_text(
+        json::object{{"append", appends},
+                     {"max_tokens", tokens},
+                     {"messages", json::array{json::object{{"role", "user"}, {"content", text}}}}});
+}
+
+std::int64_t tokens_at(const json_cursor& given, int otherwise) {
+    const auto field = given.find("max_tokens");
+    return field ? field->as_integer(0, std::numeric_limits<int>::max()) : otherwise;
+}
+
+planned_call plan(const tool& one, const json_cursor& given) {
+    check_arguments(one, given);
+    planned_call call{one.done, {}, {}, {}};
+    if (!given.ok()) return call;
+    if (given.find("agent_id")) call.subject = bounded_at(given, "agent_id", id_bytes_max);
+    switch (one.done) {
+        case action::list_agents:
+            call.query = list_query(given);
+            break;
+        case action::fork:
+            if (given.find("new_agent_id"))
+                call.body = to_text(
+                    json::object{{"agent_id", bounded_at(given, "new_agent_id", id_bytes_max)}});
+            break;
+        case action::append:
+            call.body = said_to_agent(string_at(given, "text"), !flag_at(given, "create"),
+                                      tokens_at(given, 0));
+            break;
+        case action::recall:
+            call.body =
+                said_to_agent(string_at(given, "question"), true, tokens_at(given, answer_tokens));
+            break;
+        case action::run_scenario:
+            call.subject = bounded_at(given, "scenario_id", id_bytes_max);
+            if (given.find("max_tokens"))
+                call.body = to_text(json::object{{"max_tokens", tokens_at(given, answer_tokens)}});
+            break;
+        case action::inspect:
+        case action::list_scenarios:
+            break;
+    }
+    return call;
+}
+
+}  // namespace
+
+json::array tool_list() {
+    json::array list;
+    for (const tool& each : tools)
+        list.push_back(json::object{{"name", each.name},
+                                    {"title", each.title},
+                                    {"description", each.description},
+                                    {"inputSchema", schema_of(each)},
+                                    {"annotations", json::object{{"readOnlyHint", each.only_reads},
+                                                                 {"destructiveHint", false},
+                                                                 {"openWorldHint", false}}}});
+    return list;
+}
+
+result<planned_call> plan_call(std::string_view name, const json::object& arguments) {
+    const auto found = std::ranges::find(tools, name, &tool::name);
+    if (found == tools.end()) return fail(errc::not_found, "there is no tool " + quoted(name));
+    const json::value given(arguments);
+    std::optional<failure> complaint;
+    planned_call call = plan(*found, json_cursor(given, "", complaint));
+    if (complaint) return *complaint;
+    return call;
+}
+
+}  // namespace semantic::protocol::mcp
