@@ -24,6 +24,7 @@ class Desk {
     [this.home, this.cache] = [make_home(), make_folder()];
     this.proxy = new WishingProxy();
     this.proxy.tool = programs[program].tool;
+    this.proxy.fixed = programs[program].fixed ?? {};
   }
   async start_server() {
     const args = ['--model', model, '--cache-budget-mb', '1024'];

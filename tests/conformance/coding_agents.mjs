@@ -68,11 +68,14 @@ function write(home, path, value) {
 }
 
 /** How each program is told of the server, and asked: for the first time, and once more. `tool`
- *  does no harm, whatever a small model writes as its arguments. A `file` is its executable, where
- *  that has another name; `over_socket`: all that it asks of models goes over WebSockets. */
+ *  does no harm, whatever a small model writes as its arguments, or with those in `fixed`. A
+ *  `file` is its executable, where that has another name; `over_socket`: all that it asks of models
+ *  goes over WebSockets. */
 export const programs = {
   claude: {
-    tool: 'TaskList',
+    // It finds nothing: what it finds is added to the prompt.
+    tool: 'ToolSearch',
+    fixed: { ToolSearch: { query: 'select:nothing', max_results: 1 } },
     env: (url) => ({
       ANTHROPIC_BASE_URL: url,
       ANTHROPIC_AUTH_TOKEN: 'none',

@@ -21,6 +21,16 @@ const short_answer = {
   additionalProperties: false,
 };
 
+/** A schema of an object that holds these values alone. */
+const only = (values) => ({
+  type: 'object',
+  properties: Object.fromEntries(
+    Object.entries(values).map(([key, value]) => [key, { const: value }]),
+  ),
+  required: Object.keys(values),
+  additionalProperties: false,
+});
+
 /** How each wire names tools, counts their results, demands one, and has an answer in a form. */
 const wires = {
   '/v1/messages': {
@@ -30,6 +40,9 @@ const wires = {
         .flatMap(({ content }) => (Array.isArray(content) ? content : []))
         .filter((block) => block.type === 'tool_result').length,
     demand: (body, name) => (body.tool_choice = { type: 'tool', name }),
+    fix(body, name, schema) {
+      for (const tool of body.tools ?? []) if (tool.name === name) tool.input_schema = schema;
+    },
     limit: (body, tokens) => (body.max_tokens = tokens),
     form: (body, schema) => (body.output_config = { format: { type: 'json_schema', schema } }),
   },
@@ -46,9 +59,19 @@ const wires = {
     },
   },
   '/v1/responses': {
-    tools: (body) => (body.tools ?? []).map((tool) => tool.name),
+    tools: (body) =>
+      (body.tools ?? []).flatMap(({ type, name, tools }) =>
+        type === 'namespace' ? tools.map((each) => `${name}/${each.name}`) : name,
+      ),
     results: (body) => body.input.filter(({ type }) => type === 'function_call_output').length,
-    demand: (body, name) => (body.tool_choice = { type: 'function', name }),
+    demand(body, tool) {
+      const [name, namespace] = tool.split('/').reverse();
+      body.tool_choice = { type: 'function', name, ...(namespace ? { namespace } : {}) };
+    },
+    fix(body, name, schema) {
+      for (const tool of (body.tools ?? []).flatMap((each) => each.tools ?? each))
+        if (tool.name === name) tool.parameters = schema;
+    },
     limit: (body, tokens) => (body.max_output_tokens = tokens),
     form: (body, schema) =>
       (body.text = { format: { type: 'json_schema', name: 'form', schema } }),
@@ -67,6 +90,11 @@ export class WishingProxy {
    *  that is short: a small model would ramble on about what the tool has said. */
   tool = undefined;
   calls = 0;
+  /** In place of `tool` and `calls`: the tools that are called, one after the other; one in a
+   *  namespace is SPACE/NAME. */
+  sequence = [];
+  /** Arguments by name of a tool, with which alone it can be called. */
+  fixed = {};
   /** Whether the main requests, those with the tool, are answered without end. */
   is_endless = false;
   /** Called when the first bytes of an endless answer have come. */
@@ -174,9 +202,21 @@ export class WishingProxy {
     if (!wire || bytes.length === 0) return { bytes, results: 0, is_endless: false };
     const body = JSON.parse(bytes);
     const results = before + wire.results(body);
-    const as_it_is = { bytes, results, is_endless: false };
+    const fixed = Object.entries(this.fixed);
+    for (const [name, values] of fixed) wire.fix?.(body, name, only(values));
+    const said = fixed.length > 0 ? Buffer.from(JSON.stringify(body)) : bytes;
+    const as_it_is = { bytes: said, results, is_endless: false };
     const has_answer = body.generate !== false; // a WebSocket may have a prompt read alone
-    if (!has_answer || !wire.tools(body).includes(this.tool)) return as_it_is;
+    const known = wire.tools(body);
+    if (this.sequence.length > 0 && known.includes(this.sequence[0])) {
+      this.results = Math.max(this.results, results);
+      const next = this.sequence[results];
+      if (next && has_answer) wire.demand(body, next);
+      else if (has_answer) wire.form(body, short_answer);
+      if (has_answer) wire.limit(body, 256);
+      return { bytes: Buffer.from(JSON.stringify(body)), results, is_endless: false };
+    }
+    if (!has_answer || !known.includes(this.tool)) return as_it_is;
     this.results = Math.max(this.results, results);
     if (this.is_endless) {
       wire.form(body, long_texts);

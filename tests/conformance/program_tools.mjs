@@ -1,0 +1,192 @@
+// Coding agents' own programs, where they are (coding_agents.mjs), with this server as their MCP
+// server, too: a tool that is found by a search and then called (Claude Code), one in a namespace
+// (Codex), a sub-agent, a compaction, and each session's continuation behind a kill -9 of the
+// server. What a small model would not do by itself, a proxy in between demands of it. No request
+// is refused, and what is not new comes from memory.
+
+import assert from 'node:assert/strict';
+import { writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+
+import { asks_a_model, found, make_home, patience_ms, run } from './coding_agents.mjs';
+import { far_sighted_model, main, make_folder, Server } from './harness.mjs';
+import { WishingProxy } from './wishing_proxy.mjs';
+
+const reused_least = 0.95;
+const model = far_sighted_model();
+
+/** A program in its home, and a server that it knows by two ways: as its model's, and as a server
+ *  of tools. */
+class Desk {
+  constructor(program) {
+    this.program = program;
+    [this.home, this.cache] = [make_home(), make_folder()];
+    this.proxy = new WishingProxy();
+  }
+  async start_server() {
+    const args = ['--model', model, '--cache-budget-mb', '1024'];
+    this.server = await Server.start({ cache: this.cache, args });
+    this.url = await this.proxy.listen(this.server.url);
+    this.known = { computed: 0, reused: 0 };
+  }
+  async end_server(how) {
+    await this.proxy.close();
+    this.log = `${this.log ?? ''}${this.server.output.out}${this.server.output.err}`;
+    await this.server[how]();
+  }
+  run(args) {
+    return run(this.program, this.home, this.url, args);
+  }
+  /** Of all that was asked since the last call of this, so much came from memory. */
+  async share() {
+    const samples = await this.server.metrics();
+    const sum = (metric) =>
+      Object.entries(samples).reduce(
+        (all, [name, value]) => (name.startsWith(metric) ? all + value : all),
+        0,
+      );
+    const computed = sum('semantic_tokens_prefilled_total');
+    const reused = sum('semantic_tokens_reused_total');
+    const [newly, again] = [computed - this.known.computed, reused - this.known.reused];
+    this.known = { computed, reused };
+    return { computed: newly, reused: again, share: again / (newly + again) };
+  }
+  async expect_reuse(what) {
+    const { computed, reused, share } = await this.share();
+    console.log(
+      `        ${this.program}, ${what}: ${computed} tokens computed ` +
+        `and ${reused} from memory: ${(100 * share).toFixed(1)} %`,
+    );
+    assert(share >= reused_least, `${what}: ${share}`);
+  }
+  /** No request was refused; 499 is a program that has left. */
+  expect_no_refusal() {
+    const refused = this.log.split('\n').filter((line) => / POST \S+ 4(?!99)\d\d /.test(line));
+    assert.deepEqual(refused, []);
+  }
+  asked(words) {
+    return this.proxy.asked.some(
+      ({ method, path, body }) => asks_a_model(method, path) && words.test(`${body}`),
+    );
+  }
+}
+
+async function claude_searches() {
+  const desk = new Desk('claude');
+  await desk.start_server();
+  const servers = () => {
+    const file = join(desk.home, 'mcp.json');
+    writeFileSync(
+      file,
+      JSON.stringify({ mcpServers: { semantic: { type: 'http', url: `${desk.url}/mcp` } } }),
+    );
+    return ['--mcp-config', file, '--allowedTools', 'mcp__semantic__list_agents'];
+  };
+  const tool = 'mcp__semantic__list_agents';
+  desk.proxy.fixed = { ToolSearch: { query: `select:${tool}`, max_results: 3 } };
+  await desk.run(['-p', 'My dog is called Biscuit.', ...servers()]);
+  await desk.share();
+
+  desk.proxy.sequence = ['ToolSearch', tool];
+  await desk.run(['-p', '--continue', 'Which agents are there?', ...servers()]);
+  assert(desk.proxy.results >= 2, `${desk.proxy.results} results came`);
+  assert(desk.asked(/"tool_reference"/), 'the tool came as a reference');
+  await desk.expect_reuse('a tool that was searched for');
+  desk.proxy.sequence = [];
+  await desk.end_server('kill');
+
+  await desk.start_server();
+  await desk.run(['-p', '--continue', 'What is my dog called?', ...servers()]);
+  await desk.expect_reuse('behind a kill -9');
+  await desk.end_server('stop');
+  desk.expect_no_refusal();
+}
+
+async function claude_delegates_and_compacts() {
+  const desk = new Desk('claude');
+  await desk.start_server();
+  const task = { description: 'Look', prompt: 'Say hello.', subagent_type: 'general-purpose' };
+  desk.proxy.fixed = { Agent: task };
+  await desk.run(['-p', 'My dog is called Biscuit.']);
+  await desk.share();
+  desk.proxy.sequence = ['Agent'];
+  await desk.run(['-p', '--continue', 'Have somebody look.']);
+  assert(desk.proxy.results >= 1, 'a sub-agent was asked');
+  const { computed } = await desk.share();
+  console.log(`        claude, a sub-agent: ${computed} tokens computed`);
+  desk.proxy.sequence = [];
+  await desk.run(['-p', '--continue', 'What is my dog called?']);
+  await desk.expect_reuse('behind a sub-agent');
+
+  await desk.run(['-p', '--continue', '/compact']);
+  const { computed: asked, share } = await desk.share();
+  const percent = (100 * share).toFixed(1);
+  console.log(`        claude, a compaction: ${asked} computed, ${percent} % from memory`);
+  assert(share >= 0.9, 'all but what asks for the summary was remembered');
+  await desk.run(['-p', '--continue', 'What is my dog called?']);
+  await desk.share();
+  await desk.run(['-p', '--continue', 'And my cat?']);
+  await desk.expect_reuse('behind a compaction');
+  await desk.end_server('stop');
+  desk.expect_no_refusal();
+}
+
+const codex_resume = ['exec', 'resume', '--last', '--skip-git-repo-check'];
+const codex_first = ['exec', '--skip-git-repo-check'];
+
+async function codex_uses_a_namespace(program) {
+  const desk = new Desk(program);
+  await desk.start_server();
+  const servers = () => ['-c', `mcp_servers.semantic.url="${desk.url}/mcp"`];
+  await desk.run([...codex_first, ...servers(), 'My dog is called Biscuit.']);
+  await desk.share();
+  desk.proxy.sequence = ['mcp__semantic/list_agents'];
+  await desk.run([...codex_resume, ...servers(), 'Which agents are there?']);
+  assert(desk.proxy.results >= 1, `${desk.proxy.results} results came`);
+  await desk.expect_reuse('a tool in a namespace');
+  desk.proxy.sequence = [];
+  await desk.end_server('kill');
+  await desk.start_server();
+  await desk.run([...codex_resume, ...servers(), 'What is my dog called?']);
+  await desk.expect_reuse('behind a kill -9');
+  await desk.end_server('stop');
+  desk.expect_no_refusal();
+}
+
+/** With a window that its second turn fills: by a prompt of its own where the provider is no
+ *  vendor, else by a compaction_trigger. */
+async function codex_compacts(name) {
+  const desk = new Desk('codex');
+  await desk.start_server();
+  const window = ['-c', `model_providers.semantic.name="${name}"`];
+  const limit = ['-c', 'model_auto_compact_token_limit=1000'];
+  await desk.run([...codex_first, ...window, 'My dog is called Biscuit.']);
+  await desk.share();
+  await desk.run([...codex_resume, ...window, ...limit, 'What is my dog called?']);
+  const { computed, reused } = await desk.share();
+  const counts = `${computed} computed, ${reused} from memory`;
+  console.log(`        codex as ${name}, a compaction: ${counts}`);
+  const triggers = desk.asked(/"compaction_trigger"/);
+  assert.equal(triggers, name === 'OpenAI', 'how it compacts');
+  await desk.end_server('kill');
+  await desk.start_server();
+  await desk.run([...codex_resume, ...window, 'What is my dog called?']);
+  await desk.share();
+  await desk.run([...codex_resume, ...window, 'And my cat?']);
+  await desk.expect_reuse(`behind a compaction as ${name}`);
+  await desk.end_server('stop');
+  desk.expect_no_refusal();
+}
+
+const promises = {};
+if (found.includes('claude')) {
+  promises['Claude Code searches for a tool of an MCP server and calls it'] = claude_searches;
+  promises['Claude Code has a sub-agent, and compacts'] = claude_delegates_and_compacts;
+}
+if (found.includes('codex')) {
+  for (const program of ['codex', 'codex over a WebSocket'])
+    promises[`${program} calls a tool in a namespace`] = () => codex_uses_a_namespace(program);
+  promises['Codex compacts by a prompt of its own'] = () => codex_compacts('Semantic');
+  promises['Codex compacts by a trigger'] = () => codex_compacts('OpenAI');
+}
+await main(promises, 4 * patience_ms);
