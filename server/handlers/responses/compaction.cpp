@@ -67,7 +67,8 @@ net::awaitable<bool> is_above(const answer_context& asked,
     auto count = [&] { return asked.incoming.engine->count_tokens(parsed.chat, parsed.thinking); };
     const auto tokens =
         co_await run_on(choose_workers(asked.server, asked.incoming, job_length::large_job), count);
-    co_return tokens&&* tokens > limit;
+    if (!tokens) co_return false;
+    co_return *tokens > limit;
 }
 
 }  // namespace
