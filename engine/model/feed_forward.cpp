@@ -150,8 +150,7 @@ void feed_forward::activate(float* gate, const float* up, std::size_t n) const {
     }
 }
 
-/// y = Σ weight_e * expert_e(x) over the chosen experts, plus the shared experts where there are.
-void feed_forward::run_mixture(const layer_weights& w, float* x, int count, float* y) {
+void feed_forward::choose_experts(const layer_weights& w, float* x, int count) {
     const int experts = config_.mixture.experts;
     linear(kernels_, tasks_, w.router.matrix, x, count, scores_.data(),
            static_cast<std::size_t>(experts), linear_scratch_.data());
@@ -162,15 +161,29 @@ void feed_forward::run_mixture(const layer_weights& w, float* x, int count, floa
         if (config_.mixture.sigmoid) {
             route_by_sigmoid(scores, w.choice_bias, row);
         } else {
-            route(scores, row);
+            route(scores, w.norms.expert_scales, row);
         }
     }
+}
+
+void feed_forward::run_chosen(const layer_weights& w, const float* x, int count, float* y) {
+    std::fill_n(y, area(count, config_.hidden), 0.0f);
+    add_chosen(w, x, y);
+}
+
+/// y = Σ weight_e * expert_e(x) over the chosen experts, plus the shared experts where there are.
+void feed_forward::run_mixture(const layer_weights& w, float* x, int count, float* y) {
+    choose_experts(w, x, count);
     if (w.mlp.up.matrix.rows > 0) {
         run_shared(w, x, count, y);
     } else {
         std::fill_n(y, area(count, config_.hidden), 0.0f);
     }
-    for (int expert = 0; expert < experts; ++expert) {
+    add_chosen(w, x, y);
+}
+
+void feed_forward::add_chosen(const layer_weights& w, const float* x, float* y) {
+    for (int expert = 0; expert < config_.mixture.experts; ++expert) {
         const auto& rows = assigned_[static_cast<std::size_t>(expert)];
         if (!rows.empty()) run_expert(w.experts[static_cast<std::size_t>(expert)], rows, x, y);
     }
@@ -250,8 +263,9 @@ void feed_forward::route_by_sigmoid(float* scores, std::span<const float> bias, 
 }
 
 /// Assigns `row` to the experts with the highest scores. Their weights are a softmax over the
-/// chosen or, where the model was trained so, their part of one over all.
-void feed_forward::route(const float* scores, int row) {
+/// chosen or, where the model was trained so, their part of one over all. `shares`: what each
+/// expert's weight is multiplied by, or empty.
+void feed_forward::route(const float* scores, std::span<const float> shares, int row) {
     const mixture_config& mixture = config_.mixture;
     const std::span<const int> chosen = choose(scores);
     const float highest = scores[chosen[0]];
@@ -266,7 +280,8 @@ void feed_forward::route(const float* scores, int row) {
     const float sum = std::accumulate(weights_.begin(), weights_.end(), 0.0f);
     for (const int expert : chosen) {
         const auto at = static_cast<std::size_t>(expert);
-        assigned_[at].push_back({row, weights_[at] / sum * mixture.scale});
+        const float share = shares.empty() ? mixture.scale : shares[at];
+        assigned_[at].push_back({row, weights_[at] / sum * share});
     }
 }
 

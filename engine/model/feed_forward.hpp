@@ -31,6 +31,17 @@ class feed_forward {
     /// products, or null. Requires: count <= rows_max; x and y apart.
     void run(const layer_weights& w, float* x, int count, float* y, product_tape* tape);
 
+    // The parts of a mixture next to an MLP, each of another norm of the same rows. Shapes and
+    // Requires as of run().
+    /// y = mlp(x), and x is used up.
+    void run_mlp(const layer_weights& w, float* x, int count, float* y) {
+        run_dense(w.mlp, x, count, y, nullptr);
+    }
+    /// Has the router choose each row's experts.
+    void choose_experts(const layer_weights& w, float* x, int count);
+    /// y = what these make of x [count, hidden], of the same count.
+    void run_chosen(const layer_weights& w, const float* x, int count, float* y);
+
   private:
     /// One row of a mixture that is routed to an expert.
     struct assignment {
@@ -46,7 +57,8 @@ class feed_forward {
     void run_mixture(const layer_weights& w, float* x, int count, float* y);
     int keep_best_groups(const float* scores);
     std::span<const int> choose(const float* scores);
-    void route(const float* scores, int row);
+    void add_chosen(const layer_weights& w, const float* x, float* y);
+    void route(const float* scores, std::span<const float> shares, int row);
     void route_by_sigmoid(float* scores, std::span<const float> bias, int row);
     void run_shared(const layer_weights& w, float* x, int count, float* y);
     void run_expert(const gated_weights& w, const std::vector<assignment>& rows, const float* x,

@@ -9,6 +9,7 @@
 #include "engine/model/layout_check.hpp"
 #include "engine/model/mixers/attention_mixer.hpp"
 #include "engine/model/mixers/recurrent_mixer.hpp"
+#include "engine/model/pass/layer_inputs.hpp"
 #include "engine/model/pass/pass_context.hpp"
 #include "engine/model/weights/product_tape.hpp"
 #include "engine/model/weights/weights.hpp"
@@ -31,7 +32,7 @@ std::size_t area(int rows, int cols) { return as_size(rows) * as_size(cols); }
 /// Of the widest matrix outside the feed-forward.
 int inputs_max(const model_config& config) {
     return std::max({config.hidden, config.value_width(), config.latent.query_rank,
-                     config.recurrence.value_width()});
+                     config.recurrence.value_width(), config.layer_input_dim});
 }
 
 /// Of all matrices outside the feed-forward that share an input.
@@ -39,13 +40,23 @@ int outputs_max(const model_config& config, const transformer_limits& limits) {
     const latent_config& latent = config.latent;
     const int keys =
         latent.rank > 0 ? latent.rank + latent.rope_dim : 2 * config.kv_heads * config.head_dim;
+    const int told = config.layer_input_dim * static_cast<int>(config.layers.size());
     const int queries = config.query_width() * (config.attention_gate ? 2 : 1);
     const recurrence_config& recurrence = config.recurrence;
     const int recurrent = config.convolution.channels + recurrence.value_width() +
                           2 * recurrence.value_heads + 2 * config.hidden;
     return std::max({keys + std::max(queries, latent.query_rank), config.hidden,
-                     config.state_bytes() > 0 ? recurrent : 0,
+                     config.state_bytes() > 0 ? recurrent : 0, told,
                      limits.compensated ? config.vocabulary : 0});
+}
+
+/// Keys and values, or a state.
+int find_last_keeper(const model_config& config) {
+    int layer = static_cast<int>(config.layers.size()) - 1;
+    while (layer > 0 && !config.stores_kv(layer) &&
+           !is_recurrent(config.layers[as_size(layer)].mixer))
+        --layer;
+    return layer;
 }
 
 }  // namespace
@@ -58,6 +69,7 @@ struct transformer::impl {
     void begin(std::span<sequence_step> batch);
     void run_layer(int layer, std::span<sequence_step> batch);
     int last_layer() const { return static_cast<int>(weights.layers.size()) - 1; }
+    void finish_layer(int layer);
 
     // The pass, in order.
     void embed(std::span<const sequence_step> batch);
@@ -66,6 +78,8 @@ struct transformer::impl {
     void wait_for(int kv_layer, std::span<const sequence_step> batch) const;
     void project_output(int layer);
     void feed_forward_of(int layer);
+    void run_mlp_and_experts(const layer_weights& w, int begin, int end, float* branch);
+    void cap_logits(float* logits, int count) const;
     void keep_logit_rows(std::span<const sequence_step> batch, int mixed_width);
     void write_logits(std::span<const sequence_step> batch);
 
@@ -84,11 +98,16 @@ struct transformer::impl {
     residual_stream stream;
     projector products;
     const pass_context context;
+    layer_inputs inputs_;
+    // The last layer that keeps something for later tokens: after it only the rows whose logits
+    // are wanted go on.
+    const int last_keeper;
     attention_mixer attention_;
     const std::unique_ptr<recurrent_mixer> recurrent_;  // null: no layer is
     feed_forward feed_forward_;
     aligned_buffer<float> mixed_;   // [rows_max, width of the layer's mixer], what it gives
     aligned_buffer<float> branch_;  // [panel_rows, hidden], what a layer adds to the stream
+    aligned_buffer<float> chosen_;  // the same of experts next to an MLP
 };
 
 transformer::impl::impl(const model_config& config_in, const storage::kv_layout& layout_in,
@@ -108,28 +127,29 @@ transformer::impl::impl(const model_config& config_in, const storage::kv_layout&
       products(kernels, tasks, panel_rows, inputs_max(config), outputs_max(config, limits),
                corrects_all),
       context{config, kernels, tasks, weights, rows, stream, products, panel_rows},
+      inputs_(config, kernels, tasks, weights, limits.rows_max, panel_rows),
+      last_keeper(find_last_keeper(config)),
       attention_(context, layout, keys_in, limits.rows_max),
       recurrent_(recurrent_mixer::make(context)),
       feed_forward_(config, kernels, tasks, panel_rows, corrects_all),
-      mixed_(area(limits.rows_max,
-                  std::max(attention_.width(), recurrent_ == nullptr ? 0 : recurrent_->width()))),
-      branch_(area(panel_rows, config.hidden)) {}
+      mixed_(area(limits.rows_max, std::max(attention_.width_max(),
+                                            recurrent_ == nullptr ? 0 : recurrent_->width()))),
+      branch_(area(panel_rows, config.hidden)),
+      chosen_(area(config.mixture.beside_mlp ? panel_rows : 0, config.hidden)) {}
 
 /// x = embed(tokens); per layer x += output(mixer(norm(x))), x += feed_forward(norm(x));
 /// logits = head(norm(x)).
 void transformer::impl::begin(std::span<sequence_step> batch) {
     rows.lay_out(batch);
     embed(batch);
+    if (!inputs_.empty()) inputs_.add_projections(rows.count(), stream, products);
 }
 
-/// Of the last layer only the rows whose logits are wanted go on once it has kept what later
-/// tokens need of the others.
+/// Once the last layer that keeps anything has kept what later tokens need, only the rows whose
+/// logits are wanted go on.
 void transformer::impl::run_layer(int layer, std::span<sequence_step> batch) {
-    mix(layer, batch);
-    if (rows.count() > 0) {
-        if (context.kind(layer).mixer != mixer_kind::none) project_output(layer);
-        if (context.kind(layer).feed_forward) feed_forward_of(layer);
-    }
+    if (layer <= last_keeper || rows.count() > 0) mix(layer, batch);
+    if (rows.count() > 0) finish_layer(layer);
     if (layer != last_layer()) return;
     if (rows.count() > 0) write_logits(batch);
     for (sequence_step& step : batch)
@@ -137,16 +157,22 @@ void transformer::impl::run_layer(int layer, std::span<sequence_step> batch) {
                             step.drafts);
 }
 
-/// Of the last layer, behind its recurrence or K and V, the logit rows alone go on.
+void transformer::impl::finish_layer(int layer) {
+    if (context.kind(layer).mixer != mixer_kind::none) project_output(layer);
+    if (context.kind(layer).feed_forward) feed_forward_of(layer);
+    if (!inputs_.empty()) inputs_.add_to(layer, rows.count(), stream, products, branch_.data());
+    stream.scale(rows.count(), context.layer(layer).scale);
+}
+
 void transformer::impl::mix(int layer, std::span<const sequence_step> batch) {
     const mixer_kind kind = context.kind(layer).mixer;
     if (kind == mixer_kind::attention) return attend(layer, batch);
     if (is_recurrent(kind)) recurrent_->run(layer, mixed_.data());
-    if (layer == last_layer()) keep_logit_rows(batch, is_recurrent(kind) ? recurrent_->width() : 0);
+    if (layer == last_keeper) keep_logit_rows(batch, is_recurrent(kind) ? recurrent_->width() : 0);
 }
 
 void transformer::impl::attend(int layer, std::span<const sequence_step> batch) {
-    const bool is_last = layer == last_layer();
+    const bool is_last = layer == last_keeper;
     attention_.project(layer, !is_last || attention_.captures_queries(), true);
     wait_for(config.kv_layer(layer), batch);
     if (is_last) {
@@ -177,6 +203,7 @@ void transformer::impl::embed(std::span<const sequence_step> batch) {
             if (config.embedding_scale == 1.0f) return;
             for (int i = 0; i < config.hidden; ++i) x[i] *= config.embedding_scale;
         });
+        if (!inputs_.empty()) inputs_.read(first, step.tokens);
         first += count;
     }
 }
@@ -201,10 +228,28 @@ void transformer::impl::feed_forward_of(int layer) {
     float* branch = branch_.data();
     for (int begin = 0; begin < rows.count(); begin += panel_rows) {
         const int end = std::min(begin + panel_rows, rows.count());
-        float* x = stream.read_normed(begin, end, w.mlp_norm);
-        feed_forward_.run(w, x, end - begin, branch, products.tape());
+        if (config.mixture.beside_mlp) {
+            run_mlp_and_experts(w, begin, end, branch);
+        } else {
+            float* x = stream.read_normed(begin, end, w.mlp_norm);
+            feed_forward_.run(w, x, end - begin, branch, products.tape());
+        }
         stream.add(begin, end, branch, w.mlp_post_norm);
     }
+}
+
+/// branch = norm(mlp(norm(x))) + norm(experts(norm(x))), by a router that reads x by a norm of its
+/// own.
+void transformer::impl::run_mlp_and_experts(const layer_weights& w, int begin, int end,
+                                            float* branch) {
+    const int count = end - begin;
+    feed_forward_.run_mlp(w, stream.read_normed(begin, end, w.mlp_norm), count, branch);
+    stream.normalise(branch, count, w.norms.mlp_post);
+    feed_forward_.choose_experts(w, stream.read_normed(begin, end, w.norms.router), count);
+    feed_forward_.run_chosen(w, stream.read_normed(begin, end, w.norms.experts), count,
+                             chosen_.data());
+    stream.normalise(chosen_.data(), count, w.norms.experts_post);
+    kernels.add(branch, chosen_.data(), area(count, config.hidden));
 }
 
 /// Moves the rows whose logits are wanted to the front and drops the others. `mixed_width`: of the
@@ -221,6 +266,7 @@ void transformer::impl::keep_logit_rows(std::span<const sequence_step> batch, in
                 std::copy_n(mixed_.data() + area(row, mixed_width), mixed_width,
                             mixed_.data() + area(kept, mixed_width));
                 rows.move(row, kept);
+                inputs_.move(row, kept);
             }
             ++kept;
         }
@@ -249,10 +295,26 @@ void transformer::impl::write_logits(std::span<const sequence_step> batch) {
             if (config.logit_scale != 1.0f)
                 for (std::size_t k = 0; k < as_size(some) * vocabulary; ++k)
                     to[k] *= config.logit_scale;
+            if (config.logit_cap > 0.0f) cap_logits(to, some);
             to += as_size(some) * vocabulary;
         }
         row = end;
     }
+}
+
+/// x = cap * tanh(x / cap), with tanh(y) = 1 - 2 / (1 + exp(2 y)).
+void transformer::impl::cap_logits(float* logits, int count) const {
+    constexpr int piece = 4096;
+    const int pieces = (config.vocabulary + piece - 1) / piece;
+    const float cap = config.logit_cap;
+    tasks.for_rows(0, count * pieces, 8 * piece, [&](int index) {
+        const int first = index % pieces * piece;
+        const int some = std::min(piece, config.vocabulary - first);
+        float* x = logits + area(index / pieces, config.vocabulary) + first;
+        for (int i = 0; i < some; ++i) x[i] *= 2.0f / cap;
+        kernels.exp(x, x, as_size(some));
+        for (int i = 0; i < some; ++i) x[i] = cap - 2.0f * cap / (1.0f + x[i]);
+    });
 }
 
 storage::result<std::unique_ptr<transformer>> transformer::load(
@@ -293,7 +355,8 @@ void transformer::run_layer(int layer, std::span<sequence_step> batch) {
     impl_->tasks.together([&] { impl_->run_layer(layer, batch); });
 }
 void transformer::capture(float* keys, float* queries) {
-    impl_->attention_.capture({keys, queries, impl_->limits.rows_max});
+    impl_->attention_.capture(
+        {keys, queries, as_size(impl_->limits.rows_max), heads_of_layers(impl_->config)});
 }
 void transformer::use_tape(product_tape* tape) { impl_->products.use_tape(tape); }
 const kernel_table& transformer::kernels() const noexcept { return impl_->kernels; }

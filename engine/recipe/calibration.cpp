@@ -9,6 +9,7 @@
 
 #include "engine/kernels/task_runner.hpp"
 #include "engine/model/heads/key_means.hpp"
+#include "engine/model/heads/layer_heads.hpp"
 #include "engine/model/heads/rope.hpp"
 #include "engine/recipe/calibration_text.hpp"
 #include "engine/recipe/query_moments.hpp"
@@ -57,24 +58,43 @@ bool fits(const model_config& config, const storage::kv_recipe& recipe, int bloc
 
 /// Sums over what passes, one of each for a KV head of a layer.
 struct head_sums {
-    std::vector<double> keys;  // [head_dim]
+    head_sums(const layer_heads& heads, int number)
+        : layer(heads), head(as_size(number)), keys(as_size(heads.dim)), queries(heads.dim) {}
+
+    layer_heads layer;
+    std::size_t head;
+    std::vector<double> keys;  // [dim]
     query_moments queries;
 };
+
+/// Adds the rows [begin, end) of what was captured of one head.
+void add_rows(head_sums& sums, const float* keys, const float* queries, int begin, int end) {
+    const layer_heads& layer = sums.layer;
+    const std::size_t dim = as_size(layer.dim), group = as_size(layer.heads / layer.kv_heads);
+    const float* key = keys + means_step * layer.keys_before + sums.head * dim;
+    const float* query = queries + means_step * layer.queries_before + sums.head * group * dim;
+    for (int row = begin; row < end; ++row) {
+        for (std::size_t i = 0; i < dim; ++i)
+            sums.keys[i] += static_cast<double>(key[as_size(row) * layer.keys() + i]);
+        for (std::size_t i = 0; i < group; ++i)
+            sums.queries.add(query + as_size(row) * layer.queries() + i * dim);
+    }
+}
 
 /// Empty where attention is latent.
 key_statistics measure_keys(const transformer& model, const model_config& config,
                             std::span<const token_id> tokens,
                             const std::function<void(double)>& progress) {
     if (config.latent.rank > 0) return {};
-    const std::size_t layers = as_size(config.kv_layers()), dim = as_size(config.head_dim),
-                      kv_heads = as_size(config.kv_heads), heads = as_size(config.heads);
-    const std::size_t group = heads / kv_heads;
+    const std::vector<layer_heads> layers = heads_of_layers(config);
     const int all = static_cast<int>(tokens.size());
     recipe_reader plain(model, config, reference_recipe(), {}, all, {means_step, 0});
-    std::vector<float> keys(layers * means_step * kv_heads * dim);
-    std::vector<float> queries(layers * means_step * heads * dim);
-    std::vector<head_sums> sums(layers * kv_heads,
-                                {std::vector<double>(dim), query_moments(config.head_dim)});
+    const layer_heads& last = layers.back();
+    std::vector<float> keys(means_step * (last.keys_before + last.keys()));
+    std::vector<float> queries(means_step * (last.queries_before + last.queries()));
+    std::vector<head_sums> sums;
+    for (const layer_heads& layer : layers)
+        for (int head = 0; head < layer.kv_heads; ++head) sums.emplace_back(layer, head);
     const task_runner tasks;
     const auto over_heads = [&](const std::function<void(std::size_t)>& body) {
         tasks.together([&] {
@@ -87,31 +107,26 @@ key_statistics measure_keys(const transformer& model, const model_config& config
         const int count = std::min(means_step, all - begin);
         plain.read(tokens.subspan(as_size(begin), as_size(count)), {}, nullptr);
         over_heads([&](std::size_t index) {
-            const std::size_t layer = index / kv_heads, head = index % kv_heads;
-            for (int row = std::max(0, means_from - begin); row < count; ++row) {
-                const std::size_t at = layer * means_step + as_size(row);
-                const float* key = keys.data() + (at * kv_heads + head) * dim;
-                for (std::size_t i = 0; i < dim; ++i)
-                    sums[index].keys[i] += static_cast<double>(key[i]);
-                for (std::size_t i = head * group; i < (head + 1) * group; ++i)
-                    sums[index].queries.add(queries.data() + (at * heads + i) * dim);
-            }
+            add_rows(sums[index], keys.data(), queries.data(), std::max(0, means_from - begin),
+                     count);
         });
         progress(static_cast<double>(begin + count) / all);
     }
-    std::vector<const rope_parameters*> ropes;  // of layers that attend
-    for (const layer_config& each : config.layers)
-        if (each.mixer == mixer_kind::attention) ropes.push_back(&each.rope);
     key_statistics result;
-    for (const head_sums& each : sums)
+    std::vector<std::size_t> firsts;  // of each head's feedback
+    std::size_t numbers = 0;
+    for (const head_sums& each : sums) {
         for (const double sum : each.keys)
             result.means.push_back(static_cast<float>(sum / (all - means_from)));
-    result.feedback.resize(key_shaping::count(config));
+        firsts.push_back(numbers);
+        numbers += key_shaping::each(each.layer.dim);
+    }
+    result.feedback.resize(numbers);
     over_heads([&](std::size_t index) {
-        const std::size_t length = key_shaping::each(config.head_dim);
-        sums[index].queries.write_feedback(
-            *ropes[index / kv_heads], rope_mean_positions(config), model.kernels(),
-            std::span(result.feedback).subspan(index * length, length));
+        head_sums& its = sums[index];
+        its.queries.write_feedback(
+            its.layer.rope, rope_mean_positions(config), model.kernels(),
+            std::span(result.feedback).subspan(firsts[index], key_shaping::each(its.layer.dim)));
     });
     return result;
 }

@@ -177,6 +177,7 @@ void print_geometry(const engine::model_config& config) {
     } else {
         attention += " of " + std::to_string(config.head_dim) + ", " +
                      std::to_string(config.kv_heads) + " for K and V";
+        if (!config.has_uniform_heads()) attention += ", at most: layers differ";
     }
     if (const std::string windows = windows_of(config); !windows.empty())
         attention += "; " + windows;

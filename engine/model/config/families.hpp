@@ -18,6 +18,7 @@ enum class window_rule {
     never,
     behind_max_window_layers,
     all_but_every_nth,  // of sliding_window_pattern, or the family's
+    all_but_every_nth_and_last,
     all_but_every_second,
     every_layer,           // unless sliding_window is null
     every_layer_if_asked,  // by use_sliding_window
@@ -78,6 +79,9 @@ struct family_defaults {
     bool pre_norms = true;
     bool post_norms = false;
     bool scaled_embedding = false;
+    bool value_norm = false;
+    bool layer_scales = false;
+    bool caps_logits = false;   // by final_logit_softcapping
     double query_scalar = 0.0;  // 0: head_dim
     const char* activation_field = "hidden_act";
     const char* activation_name = "silu";
@@ -88,6 +92,7 @@ struct family_defaults {
     bool leading_dense = false;   // of first_k_dense_replace layers, or by mlp_layer_types
     bool latent = false;          // latent attention, and experts that are routed to or shared
     latent_sizes latents = {};
+    bool kinds_differ = false;  // layers differ in their heads, and in whose keys they read
     recurrent_spelling recurrent = recurrent_spelling::none;
     bool attention_gate = false;
     const char* norm_eps_field = "rms_norm_eps";

@@ -7,6 +7,7 @@
 
 #include "engine/model/config/families.hpp"
 #include "engine/model/config/gguf_fields.hpp"
+#include "engine/model/config/gguf_gemma.hpp"
 #include "engine/model/config/gguf_hybrid.hpp"
 
 namespace semantic::engine {
@@ -26,6 +27,7 @@ constexpr gguf_architecture architectures[] = {
     {"qwen3", "qwen3"},
     {"qwen3moe", "qwen3_moe"},
     {"gemma3", "gemma3_text"},
+    {"gemma4", "gemma4_text"},
     {"gpt-oss", "gpt_oss"},
     {"deepseek2", "deepseek_v2"},  // GLM-4.7-Flash too: translation::find_type()
     {"mistral3", "ministral3", true},
@@ -71,6 +73,10 @@ class translation {
         if (!complaint_.empty()) return incompatible(complaint_);
         if (family_.latent) {
             read_latent_attention();
+        } else if (family_.kinds_differ) {
+            rotated_dim_ = read_gguf_gemma4(
+                in_, layers_, [&](const std::string& name) { return tensor(name) != nullptr; },
+                config());
         } else {
             read_attention();
         }
@@ -119,12 +125,12 @@ class translation {
         config()["hidden_size"] = in_.needed("embedding_length");
         // Layers that predict further tokens are counted, and left out.
         layers_ = in_.needed("block_count") - in_.integer("nextn_predict_layers").value_or(0);
-        if (is_hybrid() && (layers_ < 1 || layers_ > 4096))
+        if ((is_hybrid() || family_.kinds_differ) && (layers_ < 1 || layers_ > 4096))
             return in_.complain(in_.name_of("block_count") + " leaves " + std::to_string(layers_) +
                                 " layers");
         config()["num_hidden_layers"] = layers_;
         config()["max_position_embeddings"] = in_.needed("context_length");
-        if (!is_hybrid()) copy("feed_forward_length", "intermediate_size");
+        if (!is_hybrid() && !family_.kinds_differ) copy("feed_forward_length", "intermediate_size");
         copy_real("attention.layer_norm_rms_epsilon", "rms_norm_eps");
         if (!in_.has("attention.layer_norm_rms_epsilon"))
             in_.complain(in_.name_of("attention.layer_norm_rms_epsilon") + " is missing");
@@ -279,6 +285,7 @@ class translation {
     }
 
     void read_rope() {
+        if (family_.kinds_differ) return;  // in each kind's own
         config()["rope_theta"] = in_.real("rope.freq_base").value_or(10000.0);
         const std::int64_t rotated = in_.integer("rope.dimension_count").value_or(rotated_dim_);
         if (family_.rope.portion != 1.0 || family_.rope.may_be_partial) {
@@ -386,7 +393,8 @@ class translation {
             in_.complain(in_.name_of("attention.causal") +
                          " is false: this is no model that "
                          "generates text");
-        const bool mixture = config().contains("num_experts_per_tok");
+        const bool mixture =
+            config().contains("num_experts_per_tok") || config().contains("top_k_experts");
         if (const std::int64_t experts = in_.integer("expert_count").value_or(0);
             experts > 0 && !mixture) {
             in_.complain(in_.name_of("expert_count") + " is " + std::to_string(experts) +

@@ -1,5 +1,6 @@
 #include "engine/model/config/layer_list.hpp"
 
+#include <algorithm>
 #include <string>
 #include <vector>
 
@@ -47,7 +48,8 @@ std::vector<bool> read_sliding(fields& source, const family_defaults& family, in
                 return slides;
             first = source.integer("max_window_layers", 28, 0, 4096);
             break;
-        case window_rule::all_but_every_nth: {
+        case window_rule::all_but_every_nth:
+        case window_rule::all_but_every_nth_and_last: {
             const char* newer = "_sliding_window_pattern";
             every = source.integer(source.has(newer) ? newer : "sliding_window_pattern",
                                    family.window_pattern, 1, 4096);
@@ -70,6 +72,7 @@ std::vector<bool> read_sliding(fields& source, const family_defaults& family, in
     for (int i = first; i < count; ++i) {
         slides[static_cast<std::size_t>(i)] = every == 0 || (i + 1) % every != 0;
     }
+    if (family.windows == window_rule::all_but_every_nth_and_last) slides.back() = false;
     return slides;
 }
 
@@ -123,6 +126,108 @@ void check_divisors(fields& source, const model_config& out) {
     }
 }
 
+constexpr int head_dim_max = 1024, heads_max = 4096;
+
+/// Published files say once what layers without window have; transformers 5 writes an object for
+/// each layer that differs.
+void read_heads(fields& source, model_config& out) {
+    const json::object* apart = source.object("per_layer_config");
+    const bool values_from_keys = source.boolean("attention_k_eq_v", false);
+    const int dim =
+        source.integer("global_head_dim", apart != nullptr ? out.head_dim : 512, 2, head_dim_max);
+    const int kv_heads =
+        values_from_keys ? source.integer("num_global_key_value_heads", out.kv_heads, 1, heads_max)
+                         : out.kv_heads;
+    for (std::size_t i = 0; i < out.layers.size(); ++i) {
+        layer_config& layer = out.layers[i];
+        const bool full = layer.window == 0;
+        layer.head_dim = full ? dim : out.head_dim;
+        layer.kv_heads = full ? kv_heads : out.kv_heads;
+        layer.values_from_keys = full && values_from_keys;
+        const std::string number = std::to_string(i);
+        const json::value* own = apart != nullptr ? apart->if_contains(number) : nullptr;
+        if (own == nullptr) continue;
+        if (!own->is_object())
+            return source.refuse("per_layer_config", *own, "an object for a layer is needed");
+        fields inner(own->get_object(), source.path("per_layer_config.") + number + ".",
+                     source.complaint());
+        for (const auto& [name, value] : own->get_object())
+            if (name != "head_dim" && name != "num_key_value_heads")
+                return inner.refuse(name, value, "layers cannot differ in it");
+        layer.head_dim = inner.integer("head_dim", layer.head_dim, 2, head_dim_max);
+        layer.kv_heads = inner.integer("num_key_value_heads", layer.kv_heads, 1, heads_max);
+    }
+    for (const layer_config& layer : out.layers) {
+        if (out.heads % layer.kv_heads != 0)
+            source.complain("a layer has " + std::to_string(layer.kv_heads) +
+                            " heads of keys: they must divide num_attention_heads " +
+                            std::to_string(out.heads));
+        if (layer.head_dim % 2 != 0)
+            source.complain("a layer's head_dim is " + std::to_string(layer.head_dim) +
+                            ": rotary embedding needs an even number");
+        out.head_dim = std::max(out.head_dim, layer.head_dim);
+        out.kv_heads = std::max(out.kv_heads, layer.kv_heads);
+    }
+}
+
+/// The last layers have no keys and values: each reads those of the last layer before them that
+/// sees what it sees.
+void read_sources(fields& source, model_config& out) {
+    const int count = static_cast<int>(out.layers.size());
+    const int shared = source.integer("num_kv_shared_layers", 0, 0, count - 1);
+    const bool doubled = source.boolean("use_double_wide_mlp", false);
+    const int first = count - shared, width = out.intermediate;
+    for (int i = first; i < count; ++i) {
+        layer_config& layer = out.layers[static_cast<std::size_t>(i)];
+        for (int giver = first - 1; giver >= 0 && layer.kv_source < 0; --giver)
+            if ((out.layers[static_cast<std::size_t>(giver)].window == 0) == (layer.window == 0))
+                layer.kv_source = giver;
+        if (layer.kv_source < 0)
+            return source.refuse(
+                "num_kv_shared_layers", shared,
+                "no layer before these is of the kind of layer " + std::to_string(i));
+        if (doubled) layer.intermediate = 2 * width;
+        if (doubled) out.intermediate = 2 * width;
+    }
+    if (out.intermediate != width)
+        for (layer_config& layer : out.layers)
+            if (layer.intermediate == 0) layer.intermediate = width;
+}
+
+/// What each layer gets of a token by its id, next to the stream.
+void read_layer_inputs(fields& source, model_config& out) {
+    const char* name = "hidden_size_per_layer_input";
+    const bool none = source.raw().contains(name) && !source.has(name);
+    out.layer_input_dim = none ? 0 : source.integer(name, 256, 0, dimension_max);
+    const char* rows = "vocab_size_per_layer_input";
+    if (out.layer_input_dim > 0 &&
+        source.integer(rows, 262144, 1, vocabulary_max) != out.vocabulary)
+        source.complain(source.path(rows) + " is not vocab_size " + std::to_string(out.vocabulary) +
+                        ", which is not supported");
+}
+
+/// Experts next to each layer's MLP.
+void read_experts(fields& source, model_config& out) {
+    if (!source.boolean("enable_moe_block", false)) return;
+    mixture_config& mixture = out.mixture;
+    for (const char* name : {"num_experts", "top_k_experts", "moe_intermediate_size"})
+        if (!source.has(name)) return source.complain(source.path(name) + " is missing");
+    mixture.fused = false;
+    mixture.beside_mlp = true;
+    mixture.experts = source.integer("num_experts", 1, 1, 4096);
+    mixture.per_token = source.integer("top_k_experts", 1, 1, mixture.experts);
+    mixture.intermediate = source.integer("moe_intermediate_size", 1, 1, dimension_max);
+    for (layer_config& layer : out.layers) layer.mixture = true;
+}
+
+/// What layers differ in apart from windows.
+void read_layer_kinds(fields& source, model_config& out) {
+    read_heads(source, out);
+    read_sources(source, out);
+    read_layer_inputs(source, out);
+    read_experts(source, out);
+}
+
 }  // namespace
 
 void read_layers(fields& source, const family_defaults& family, model_config& out) {
@@ -138,6 +243,7 @@ void read_layers(fields& source, const family_defaults& family, model_config& ou
                                     : layer_config{0, ropes.full, mixture});
     }
     leave_out_rope(source, family, out);
+    if (family.kinds_differ) read_layer_kinds(source, out);
     check_divisors(source, out);
 }
 

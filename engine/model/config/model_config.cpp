@@ -4,6 +4,7 @@
 #include <bit>
 #include <cmath>
 #include <set>
+#include <stdexcept>
 #include <utility>
 
 #include "engine/model/config/config_fields.hpp"
@@ -160,13 +161,18 @@ void read_mlp(fields& in, const family_defaults& family, model_config& out) {
 }
 
 model_config read_config(fields& in, const family_defaults& family) {
-    for (const char* name : {"attn_logit_softcapping", "final_logit_softcapping"}) {
-        if (in.has(name)) in.refuse(name, *in.find(name), "logits are not capped");
-    }
-    if (in.boolean("use_bidirectional_attention", false)) {
-        in.refuse("use_bidirectional_attention", true, "supported is false");
-    }
     model_config out;
+    for (const char* name : {"attn_logit_softcapping", "final_logit_softcapping"}) {
+        if (!in.has(name)) continue;
+        if (!family.caps_logits || std::string_view(name).starts_with("attn"))
+            in.refuse(name, *in.find(name), "logits are not capped");
+        out.logit_cap = static_cast<float>(in.real(name, 0.0, 0.0, 1e6));
+    }
+    // "vision": of pictures alone, which are not read.
+    if (const json::value* both = in.find("use_bidirectional_attention");
+        both != nullptr && *both != false && *both != "vision")
+        in.refuse("use_bidirectional_attention", *both, "supported are false and \"vision\"");
+
     out.family = family.model_type;
     out.vocabulary = in.integer("vocab_size", family.vocabulary, 1, vocabulary_max);
     out.context_tokens_max = in.integer("max_position_embeddings", family.context, 1, context_max);
@@ -181,6 +187,8 @@ model_config read_config(fields& in, const family_defaults& family) {
     out.norm_eps = static_cast<float>(in.real(family.norm_eps_field, family.norm_eps, 0.0, 1.0));
     out.norm_one_plus = family.norm_one_plus;
     out.pre_norms = family.pre_norms;
+    out.value_norm = family.value_norm;
+    out.layer_scales = family.layer_scales;
     out.post_norms = family.post_norms;
     if (family.scaled_embedding) out.embedding_scale = read_embedding_scale(in, out.hidden);
     if (family.has_multipliers) read_multipliers(in, out);
@@ -454,6 +462,9 @@ storage::kv_layout make_kv_layout(const model_config& config, storage::kv_recipe
                                   int block_tokens) {
     std::vector<storage::kv_layer> layers;
     for (const layer_config& layer : config.layers) {
+        // The f16 rows between a step's first and last group are there while their layer runs.
+        if (layer.kv_source >= 0 && recipe.wide_tail > 0)
+            throw std::invalid_argument("keys that several layers read have no wide tail");
         if (layer.mixer != mixer_kind::attention || layer.kv_source >= 0) continue;
         const latent_config& latent = config.latent;
         if (latent.rank > 0) {

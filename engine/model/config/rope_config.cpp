@@ -87,6 +87,7 @@ void read_rope_scaling(fields in, const rope_context& context, rope_parameters& 
     if (type == "longrope" || type == "su") return read_longrope(in, context, rope);
     if (type == "proportional") {
         rope.proportional = true;
+        rope.portion = in.real("partial_rotary_factor", rope.portion, 0.0, 1.0);
         return;
     }
     if (type != "linear" && type != "llama3" && type != "yarn") {

@@ -4,35 +4,36 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <vector>
 
-#include "engine/model/config/model_config.hpp"
+#include "engine/model/heads/layer_heads.hpp"
 
 namespace semantic::engine {
 
 struct head_capture {
-    float* keys = nullptr;  // [layers that attend, rows_max, kv_heads, head_dim]; null: not wanted
-    float* queries = nullptr;  // [layers that attend, rows_max, heads, head_dim]; null: not wanted
-    int rows_max = 0;
+    float* keys = nullptr;     // of each layer in turn [rows_max, kv_heads, dim]; null: not wanted
+    float* queries = nullptr;  // of each layer in turn [rows_max, heads, dim]; null: not wanted
+    std::size_t rows_max = 0;
+    std::vector<layer_heads> layers;  // those that keep keys and values
 
     bool wants_queries() const noexcept { return queries != nullptr; }
-    void take_key(const model_config& config, int layer, int row, int head, const float* x) const {
-        take(keys, config, config.kv_heads, layer, row, head, x);
+    /// `layer`: by the KV layout.
+    void take_key(int layer, int row, int head, const float* x) const {
+        if (keys == nullptr) return;
+        const layer_heads& heads = layers[static_cast<std::size_t>(layer)];
+        copy(keys + rows_max * heads.keys_before, heads.keys(), heads.dim, row, head, x);
     }
-    void take_query(const model_config& config, int layer, int row, int head,
-                    const float* x) const {
-        take(queries, config, config.heads, layer, row, head, x);
+    void take_query(int layer, int row, int head, const float* x) const {
+        if (queries == nullptr) return;
+        const layer_heads& heads = layers[static_cast<std::size_t>(layer)];
+        copy(queries + rows_max * heads.queries_before, heads.queries(), heads.dim, row, head, x);
     }
 
   private:
-    void take(float* to, const model_config& config, int heads, int layer, int row, int head,
-              const float* x) const {
-        if (to == nullptr) return;
-        const auto dim = static_cast<std::size_t>(config.head_dim);
-        const auto rows = static_cast<std::size_t>(layer) * static_cast<std::size_t>(rows_max) +
-                          static_cast<std::size_t>(row);
-        const std::size_t index =
-            rows * static_cast<std::size_t>(heads) + static_cast<std::size_t>(head);
-        std::copy_n(x, dim, to + index * dim);
+    static void copy(float* to, std::size_t width, int dim, int row, int head, const float* x) {
+        std::copy_n(x, dim,
+                    to + static_cast<std::size_t>(row) * width +
+                        static_cast<std::size_t>(head) * static_cast<std::size_t>(dim));
     }
 };
 

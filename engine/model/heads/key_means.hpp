@@ -13,12 +13,13 @@
 
 #include "engine/kernels/kernels.hpp"
 #include "engine/model/config/model_config.hpp"
+#include "engine/model/heads/layer_heads.hpp"
 
 namespace semantic::engine {
 
 class key_means {
   public:
-    /// `means`: of keys before rope, [layers that attend, kv_heads, head_dim]; what rope makes of
+    /// `means`: of keys before rope, of each layer in turn [kv_heads, dim]; what rope makes of
     /// them differs by position and is averaged over the first positions of a context. Requires:
     /// count() of them; no latent attention.
     key_means(const model_config& config, const kernel_table& kernels,
@@ -26,22 +27,26 @@ class key_means {
 
     /// How many numbers `means` are.
     static std::size_t count(const model_config& config) {
-        return static_cast<std::size_t>(config.kv_layers() * config.kv_heads * config.head_dim);
+        std::size_t numbers = 0;
+        for (const layer_heads& layer : heads_of_layers(config)) numbers += layer.keys();
+        return numbers;
     }
 
-    /// Takes the mean from a key behind rope [head_dim].
+    /// Takes the mean from a key behind rope [dim]. `layer`: by the KV layout.
     void subtract(int layer, int kv_head, float* key) const;
-    /// Dot product of a rotated query [head_dim] with the mean: what its scores lose. Where a sink
+    /// Dot product of a rotated query [dim] with the mean: what its scores lose. Where a sink
     /// stands beside the scores, it must lose as much.
     float lost(int layer, int kv_head, const float* rotated_query) const;
 
   private:
-    std::size_t at(int layer, int kv_head) const {
-        return static_cast<std::size_t>((layer * heads_ + kv_head) * dim_);
+    std::size_t at(const layer_heads& layer, int kv_head) const {
+        return layer.keys_before +
+               static_cast<std::size_t>(kv_head) * static_cast<std::size_t>(layer.dim);
     }
+    const layer_heads& heads(int layer) const { return layers_[static_cast<std::size_t>(layer)]; }
 
-    int heads_, dim_;
-    std::vector<float> centres_;  // behind rope, [layers that attend, kv_heads, head_dim]
+    std::vector<layer_heads> layers_;
+    std::vector<float> centres_;  // behind rope, of each layer in turn [kv_heads, dim]
     std::vector<float> rotated_;  // kernel_table::rotate() of them
 };
 

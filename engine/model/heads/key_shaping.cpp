@@ -6,17 +6,26 @@
 
 namespace semantic::engine {
 
-key_shaping::key_shaping(const model_config& config, std::span<const float> feedback)
-    : heads_(config.kv_heads),
-      area_(static_cast<std::size_t>(config.head_dim) * static_cast<std::size_t>(config.head_dim)),
-      matrices_(static_cast<std::size_t>(config.kv_layers() * heads_) * area_) {
+key_shaping::key_shaping(const model_config& config, std::span<const float> feedback) {
     ASSERT(config.latent.rank == 0 && feedback.size() == count(config));
-    const auto dim = static_cast<std::size_t>(config.head_dim);
+    const std::vector<layer_heads> layers = heads_of_layers(config);
+    std::size_t end = 0;
+    for (const layer_heads& layer : layers) {
+        const auto dim = static_cast<std::size_t>(layer.dim);
+        layers_.push_back({end, dim * dim});
+        end += static_cast<std::size_t>(layer.kv_heads) * dim * dim;
+    }
+    matrices_.resize(end);
     const float* from = feedback.data();
-    for (std::size_t row = 0; row < matrices_.size() / dim; ++row) {
-        const std::size_t first = row % dim + 1;
-        std::copy_n(from, dim - first, matrices_.data() + row * dim + first);
-        from += dim - first;
+    float* to = matrices_.data();
+    for (const layer_heads& layer : layers) {
+        const auto dim = static_cast<std::size_t>(layer.dim);
+        for (std::size_t row = 0; row < static_cast<std::size_t>(layer.kv_heads) * dim; ++row) {
+            const std::size_t first = row % dim + 1;
+            std::copy_n(from, dim - first, to + first);
+            from += dim - first;
+            to += dim;
+        }
     }
 }
 

@@ -13,16 +13,17 @@
 #include <vector>
 
 #include "engine/model/config/model_config.hpp"
+#include "engine/model/heads/layer_heads.hpp"
 
 namespace semantic::engine {
 
 /// What a model's keys and queries have in common, measured once for each model. Layers are those
 /// that attend.
 struct key_statistics {
-    /// Of keys before rope, [layers, kv_heads, head_dim]; none where attention is latent.
+    /// Of keys before rope, of each layer in turn [kv_heads, dim]; none where attention is latent.
     std::vector<float> means;
-    /// U of rotated queries behind rope, [layers, kv_heads, head_dim * (head_dim - 1) / 2]: what
-    /// lies above its diagonal, row after row, each a number that f16 has.
+    /// U of rotated queries behind rope, of each layer in turn [kv_heads, dim * (dim - 1) / 2]:
+    /// what lies above its diagonal, row after row, each a number that f16 has.
     std::vector<float> feedback;
     bool operator==(const key_statistics&) const = default;
 };
@@ -34,8 +35,10 @@ class key_shaping {
 
     /// How many numbers key_statistics::feedback are.
     static std::size_t count(const model_config& config) {
-        return static_cast<std::size_t>(config.kv_layers() * config.kv_heads) *
-               each(config.head_dim);
+        std::size_t numbers = 0;
+        for (const layer_heads& layer : heads_of_layers(config))
+            numbers += static_cast<std::size_t>(layer.kv_heads) * each(layer.dim);
+        return numbers;
     }
     /// And those of one head.
     static std::size_t each(int dim) {
@@ -44,13 +47,16 @@ class key_shaping {
 
     /// As kernel_table::quantize_kv_shaped reads it.
     const float* feedback(int layer, int kv_head) const {
-        return matrices_.data() + static_cast<std::size_t>(layer * heads_ + kv_head) * area_;
+        const shaped_layer& its = layers_[static_cast<std::size_t>(layer)];
+        return matrices_.data() + its.first + static_cast<std::size_t>(kv_head) * its.area;
     }
 
   private:
-    int heads_;
-    std::size_t area_;
-    std::vector<float> matrices_;  // [layers, kv_heads, head_dim, head_dim]
+    struct shaped_layer {
+        std::size_t first, area;  // of its matrices, and of one
+    };
+    std::vector<shaped_layer> layers_;
+    std::vector<float> matrices_;  // of each layer in turn [kv_heads, dim, dim]
 };
 
 }  // namespace semantic::engine

@@ -80,15 +80,16 @@ std::pair<double, double> mean_turn(double frequency, int count) noexcept {
 
 rope_angles::rope_angles(const model_config& config, int rows_max)
     : half_(static_cast<std::size_t>(config.head_dim / 2)) {
-    std::vector<rope_parameters> sets;
+    std::vector<std::pair<rope_parameters, int>> sets;  // and the elements of a head
     for (const layer_config& layer : config.layers) {
-        const auto found = std::find(sets.begin(), sets.end(), layer.rope);
+        const std::pair one(layer.rope, config.head_dim_of(layer));
+        const auto found = std::find(sets.begin(), sets.end(), one);
         set_of_layer_.push_back(static_cast<int>(found - sets.begin()));
-        if (found == sets.end()) sets.push_back(layer.rope);
+        if (found == sets.end()) sets.push_back(one);
     }
-    for (const rope_parameters& set : sets) {
+    for (const auto& [set, head_dim] : sets) {
         amplitudes_.push_back(set.amplitude);
-        frequencies_.push_back(rope_frequencies(set, set.rotated(config.head_dim)));
+        frequencies_.push_back(rope_frequencies(set, set.rotated(head_dim)));
         angles_.emplace_back(static_cast<std::size_t>(rows_max) * 2 * half_);
         growths_.push_back(set.query_growth);
         growth_steps_.push_back(set.original_context);

@@ -80,15 +80,15 @@ attention::partial attention::partial_store::at(int index, std::size_t rows) {
 }
 
 attention::attention(const kernel_table& kernels, const task_runner& tasks,
-                     const storage::kv_layout& layout, int group, double scale, int rows_max,
-                     const key_means* means, wide_store& wide)
+                     const storage::kv_layout& layout, int layer, int group, double scale,
+                     int rows_max, const key_means* means, wide_store& wide)
     : kernels_(kernels),
       tasks_(tasks),
       layout_(layout),
       group_(group),
-      k_dim_(layout.k(0).dim),
-      v_dim_(layout.v(0).dim),
-      kv_heads_(layout.layer(0).kv_heads),
+      k_dim_(layout.k(layer).dim),
+      v_dim_(layout.v(layer).dim),
+      kv_heads_(layout.layer(layer).kv_heads),
       scale_(static_cast<float>(scale)),
       means_(means),
       wide_(wide),

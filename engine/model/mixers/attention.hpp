@@ -59,10 +59,10 @@ class query_rows {
 
 class attention {
   public:
-    /// `means`: outlives this; null where keys are stored with theirs. Requires: all layers have
-    /// the same heads and dims; windows may differ.
+    /// `means`: outlives this; null where keys are stored with theirs. Layers whose heads and dims
+    /// are those of `layer` are run; windows may differ.
     attention(const kernel_table& kernels, const task_runner& tasks,
-              const storage::kv_layout& layout, int group, double scale, int rows_max,
+              const storage::kv_layout& layout, int layer, int group, double scale, int rows_max,
               const key_means* means, wide_store& wide);
 
     /// `sinks`: for every head the score of a token that is always seen and gives nothing; or
@@ -138,7 +138,7 @@ class attention {
     const task_runner& tasks_;
     const storage::kv_layout& layout_;
     int group_;
-    int k_dim_, v_dim_, kv_heads_;  // of every layer
+    int k_dim_, v_dim_, kv_heads_;  // of every layer that is run
     float scale_;
     const key_means* means_;
     wide_store& wide_;

@@ -28,24 +28,52 @@ attention_mixer::attention_mixer(const pass_context& context, const storage::kv_
     : context_(context),
       layout_(layout),
       kv_layers_(number_kv_layers(context.config)),
-      group_(context.config.heads / context.config.kv_heads),
-      head_step_(context.config.head_dim * (context.config.attention_gate ? 2 : 1)),
-      kv_width_(context.config.kv_heads * context.config.head_dim),
-      value_dim_(layout.v(0).dim),
+      gate_step_(context.config.attention_gate ? 2 : 1),
       wide_store_(layout, rows_max),
       row_store_(context.config, layout, context.kernels, keys, wide_store_),
-      queries_(context.config.kv_heads, group_, layout.k(0).dim, rows_max,
-               layout.recipe().k.bits != 16),
-      attention_(context.kernels, context.tasks, layout, group_, context.config.attention_scale,
-                 rows_max, row_store_.means(), wide_store_),
-      qkv_(context.config.latent.rank > 0
-               ? 0
-               : area(context.panel_rows, context.config.heads * head_step_ + 2 * kv_width_)),
+      ones_(context.config.value_norm ? as_size(context.config.head_dim) : 0, 1.0f),
       gates_(context.config.attention_gate
                  ? area(rows_max, context.config.heads * context.config.head_dim)
                  : 0) {
-    if (context.config.latent.rank > 0)
-        latent_ = std::make_unique<latent_heads>(context, layout, row_store_, queries_);
+    make_kinds(rows_max);
+    if (context.config.latent.rank > 0) {
+        latent_ =
+            std::make_unique<latent_heads>(context, layout, row_store_, kinds_.front()->queries);
+        return;
+    }
+    int widest = 0;
+    for (int layer = 0; layer < static_cast<int>(kv_layers_.size()); ++layer)
+        if (kv_layer(layer) >= 0)
+            widest = std::max(widest, widths_of(layer).queries + 2 * widths_of(layer).keys);
+    qkv_ = aligned_buffer<float>(area(context.panel_rows, widest));
+}
+
+void attention_mixer::make_kinds(int rows_max) {
+    const model_config& config = context_.config;
+    for (const int kv_layer : kv_layers_) {
+        kind_numbers_.push_back(-1);
+        if (kv_layer < 0) continue;
+        const storage::kv_layer& heads = layout_.layer(kv_layer);
+        const int key_dim = layout_.k(kv_layer).dim, value_dim = layout_.v(kv_layer).dim;
+        const auto found = std::find_if(kinds_.begin(), kinds_.end(), [&](const auto& each) {
+            return each->kv_heads == heads.kv_heads && each->queries.dim() == key_dim &&
+                   each->value_dim == value_dim;
+        });
+        kind_numbers_.back() = static_cast<int>(found - kinds_.begin());
+        if (found != kinds_.end()) continue;
+        const int group = config.heads / heads.kv_heads;
+        kinds_.push_back(std::make_unique<head_kind>(head_kind{
+            heads.kv_heads, config.latent.rank > 0 ? config.head_dim : key_dim, group, value_dim,
+            query_rows(heads.kv_heads, group, key_dim, rows_max, layout_.recipe().k.bits != 16),
+            attention(context_.kernels, context_.tasks, layout_, kv_layer, group,
+                      config.attention_scale, rows_max, row_store_.means(), wide_store_)}));
+        width_max_ = std::max(width_max_, config.heads * value_dim);
+    }
+}
+
+attention_mixer::widths attention_mixer::widths_of(int layer) const {
+    const head_kind& heads = kind_of(layer);
+    return {context_.config.heads * heads.head_dim * gate_step_, heads.kv_heads * heads.head_dim};
 }
 
 void attention_mixer::project(int layer, bool queries, bool keys_and_values) {
@@ -62,43 +90,48 @@ void attention_mixer::project(int layer, bool queries, bool keys_and_values) {
 void attention_mixer::project_panel(int layer, int begin, int end, bool queries,
                                     bool keys_and_values) {
     const layer_weights& w = context_.layer(layer);
-    const int count = end - begin, q_width = context_.config.heads * head_step_;
+    const auto [q_width, kv_width] = widths_of(layer);
+    const int count = end - begin;
+    const bool values_from_keys = context_.kind(layer).values_from_keys;
+    keys_and_values = keys_and_values && context_.config.stores_kv(layer);
     float* q = qkv_.data();
     float* k = q + area(context_.panel_rows, q_width);
-    float* v = k + area(context_.panel_rows, kv_width_);
+    float* v = k + area(context_.panel_rows, kv_width);
     const linear_job jobs[] = {{&w.q.matrix, q, as_size(q_width)},
-                               {&w.k.matrix, k, as_size(kv_width_)},
-                               {&w.v.matrix, v, as_size(kv_width_)}};
-    const auto wanted =
-        std::span(jobs).subspan(queries ? 0 : 1, (queries ? 1u : 0u) + (keys_and_values ? 2u : 0u));
+                               {&w.k.matrix, k, as_size(kv_width)},
+                               {&w.v.matrix, v, as_size(kv_width)}};
+    const std::size_t stored = !keys_and_values ? 0u : values_from_keys ? 1u : 2u;
+    const auto wanted = std::span(jobs).subspan(queries ? 0 : 1, (queries ? 1u : 0u) + stored);
+    if (wanted.empty()) return;
     // A quantisation error of a query, or behind the attention, stays small, but one in K or V may
     // move an element to the next of 16 levels: correcting those alone halves the error of the
     // logits with 4-bit KV (8.3 % to 4.2 % on 8-bit weights) at the cost of a second pass over the
     // smallest matrices.
-    context_.products.multiply_layer(wanted, wanted.last(keys_and_values ? 2 : 0),
+    context_.products.multiply_layer(wanted, wanted.last(stored),
                                      context_.stream.read_normed(begin, end, w.mixer_norm), count);
     if (queries) context_.products.add_bias(w.q, q, count);
     if (keys_and_values) {
         context_.products.add_bias(w.k, k, count);
+        if (values_from_keys) std::copy_n(k, area(count, kv_width), v);
         context_.products.add_bias(w.v, v, count);
     }
     // Keys that are shaped are rounded some at a time, those of several rows where a row has few.
     const int together = layout_.k(kv_layer(layer)).shaped
-                             ? std::max(1, shaped_keys_max / context_.config.kv_heads)
+                             ? std::max(1, shaped_keys_max / kind_of(layer).kv_heads)
                              : 1;
     const int parts = (count + together - 1) / together;
     const bool joint = context_.config.joint_qk_norm;
-    context_.tasks.for_rows(0, parts, 4 * together * (q_width + 2 * kv_width_), [&](int part) {
+    context_.tasks.for_rows(0, parts, 4 * together * (q_width + 2 * kv_width), [&](int part) {
         const int first = part * together, last = std::min(first + together, count);
         for (int i = first; joint && i < last; ++i) {
             if (queries) norm(q + area(i, q_width), w.q_norm);
-            if (keys_and_values) norm(k + area(i, kv_width_), w.k_norm);
+            if (keys_and_values) norm(k + area(i, kv_width), w.k_norm);
         }
         if (queries)
             for (int i = first; i < last; ++i) place_query(layer, begin + i, q + area(i, q_width));
         if (keys_and_values)
-            append(layer, begin + first, begin + last, k + area(first, kv_width_),
-                   v + area(first, kv_width_));
+            append(layer, begin + first, begin + last, k + area(first, kv_width),
+                   v + area(first, kv_width));
     });
 }
 
@@ -112,12 +145,14 @@ void attention_mixer::norm(float* x, const std::vector<float>& weight) const {
 void attention_mixer::place_query(int layer, int row, const float* q) {
     const model_config& config = context_.config;
     const layer_weights& w = context_.layer(layer);
-    const int dim = config.head_dim;
-    for (int kv_head = 0; kv_head < config.kv_heads; ++kv_head) {
-        float* to = queries_.at(kv_head, row);
-        for (int i = 0; i < group_; ++i) {
-            const int head = kv_head * group_ + i;
-            const float* from = q + area(head, head_step_);
+    head_kind& heads = kind_of(layer);
+    const int dim = heads.head_dim;
+    const bool captures = captured_.wants_queries() && config.stores_kv(layer);
+    for (int kv_head = 0; kv_head < heads.kv_heads; ++kv_head) {
+        float* to = heads.queries.at(kv_head, row);
+        for (int i = 0; i < heads.group; ++i) {
+            const int head = kv_head * heads.group + i;
+            const float* from = q + area(head, dim * gate_step_);
             float* query = to + area(i, dim);
             std::memcpy(query, from, as_size(dim) * sizeof(float));
             if (config.attention_gate) {
@@ -126,13 +161,13 @@ void attention_mixer::place_query(int layer, int row, const float* q) {
                 sigmoid(context_.kernels, gate, as_size(dim));
             }
             if (config.qk_norm) norm(query, w.q_norm);
-            captured_.take_query(config, kv_layer(layer), row, head, query);
+            if (captures) captured_.take_query(kv_layer(layer), row, head, query);
             context_.rows.angles().turn(context_.kernels, layer, row, query);
             if (const float scale = context_.rows.angles().query_scale(layer, row); scale != 1.0f)
                 for (int j = 0; j < dim; ++j) query[j] *= scale;
             row_store_.rotate(layout_.k(kv_layer(layer)), query);
         }
-        queries_.quantize(context_.kernels, kv_head, row);
+        heads.queries.quantize(context_.kernels, kv_head, row);
     }
 }
 
@@ -140,16 +175,20 @@ void attention_mixer::place_query(int layer, int row, const float* q) {
 void attention_mixer::append(int layer, int begin, int end, float* k, float* v) {
     const model_config& config = context_.config;
     const int stored = kv_layer(layer);
+    const int kv_heads = kind_of(layer).kv_heads, dim = kind_of(layer).head_dim;
     row_store::key_batch keys(row_store_, stored);
     for (int row = begin; row < end; ++row) {
         const row_store::token at = token_at(row);
-        for (int head = 0; head < config.kv_heads; ++head) {
-            const std::size_t from = area(row - begin, kv_width_) + area(head, config.head_dim);
+        for (int head = 0; head < kv_heads; ++head) {
+            const std::size_t from = area((row - begin) * kv_heads + head, dim);
             float* key = k + from;
             if (config.qk_norm) norm(key, context_.layer(layer).k_norm);
-            captured_.take_key(config, stored, row, head, key);
+            captured_.take_key(stored, row, head, key);
             context_.rows.angles().turn(context_.kernels, layer, row, key);
             keys.add(at, head, key);
+            if (config.value_norm)
+                context_.kernels.rms_norm(v + from, ones_.data(), v + from, dim, config.norm_eps,
+                                          false);
             row_store_.store(at, stored, layout_.v(stored), head, v + from);
         }
     }
@@ -157,28 +196,30 @@ void attention_mixer::append(int layer, int begin, int end, float* k, float* v) 
 }
 
 void attention_mixer::attend(int layer, float* attended) {
-    const int stored = kv_layer(layer);
-    attention_.run(stored, context_.rows.spans(), queries_, context_.layer(layer).sinks, attended);
+    const int stored = kv_layer(layer), wide = width(layer);
+    head_kind& heads = kind_of(layer);
+    heads.attend.run(stored, context_.rows.spans(), heads.queries, context_.layer(layer).sinks,
+                     attended);
     if (layout_.v(stored).rotated) {
-        const int step = latent_ != nullptr ? group_size : value_dim_;
-        context_.tasks.for_rows(0, context_.rows.count(), width(), [&](int row) {
-            float* x = attended + area(row, width());
-            for (int i = 0; i < width(); i += step) context_.kernels.rotate_back(x + i, step);
+        const int step = latent_ != nullptr ? group_size : heads.value_dim;
+        context_.tasks.for_rows(0, context_.rows.count(), wide, [&](int row) {
+            float* x = attended + area(row, wide);
+            for (int i = 0; i < wide; i += step) context_.kernels.rotate_back(x + i, step);
         });
     }
-    if (context_.config.attention_gate) apply_gates(attended);
+    if (context_.config.attention_gate) apply_gates(wide, attended);
 }
 
-void attention_mixer::apply_gates(float* attended) const {
-    context_.tasks.for_rows(0, context_.rows.count(), width(), [&](int row) {
-        float* x = attended + area(row, width());
-        const float* gate = gates_.data() + area(row, width());
-        for (int i = 0; i < width(); ++i) x[i] *= gate[i];
+void attention_mixer::apply_gates(int wide, float* attended) const {
+    context_.tasks.for_rows(0, context_.rows.count(), wide, [&](int row) {
+        float* x = attended + area(row, wide);
+        const float* gate = gates_.data() + area(row, wide);
+        for (int i = 0; i < wide; ++i) x[i] *= gate[i];
     });
 }
 
 float* attention_mixer::expand(int layer, int begin, int end, float* attended) {
-    float* rows = attended + area(begin, width());
+    float* rows = attended + area(begin, width(layer));
     return latent_ == nullptr ? rows : latent_->expand(layer, rows, end - begin);
 }
 

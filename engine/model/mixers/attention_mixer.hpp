@@ -26,12 +26,13 @@ class attention_mixer {
     attention_mixer(const pass_context& context, const storage::kv_layout& layout,
                     const key_statistics& keys, int rows_max);
 
-    /// A row's width in attend()'s result: all heads' values, or what they attended to of latents.
-    int width() const noexcept { return context_.config.heads * value_dim_; }
+    /// Of the widest layer.
+    int width_max() const noexcept { return width_max_; }
 
     /// Of all rows of the step: queries are kept for attend(); keys and values go to the frames.
     void project(int layer, bool queries, bool keys_and_values);
-    /// `attended` [rows, width()]: written. Requires: project() of the same rows' queries before.
+    /// `attended` [rows, width(layer)]: written. Requires: project() of the same rows' queries
+    /// before.
     void attend(int layer, float* attended);
     /// What the output projection reads of the rows [begin, end) of attend()'s result
     /// [end - begin, value_width], which may be that result itself.
@@ -42,12 +43,36 @@ class attention_mixer {
     bool captures_queries() const noexcept { return captured_.wants_queries(); }
 
   private:
+    /// What layers have in common whose heads are as many and as wide.
+    struct head_kind {
+        int kv_heads, head_dim;
+        int group;      // query heads that share a KV head
+        int value_dim;  // of one head in the cache
+        query_rows queries;
+        attention attend;
+    };
+    /// Numbers of what one row of a layer is projected to.
+    struct widths {
+        int queries;  // and their gates
+        int keys;     // or values
+    };
+
+    void make_kinds(int rows_max);
+    head_kind& kind_of(int layer) {
+        return *kinds_[static_cast<std::size_t>(kind_numbers_[static_cast<std::size_t>(layer)])];
+    }
+    const head_kind& kind_of(int layer) const {
+        return *kinds_[static_cast<std::size_t>(kind_numbers_[static_cast<std::size_t>(layer)])];
+    }
+    /// A row's width in attend()'s result: all heads' values, or what they attended to of latents.
+    int width(int layer) const { return context_.config.heads * kind_of(layer).value_dim; }
+    widths widths_of(int layer) const;
     void project_panel(int layer, int begin, int end, bool queries, bool keys_and_values);
     void place_query(int layer, int row, const float* q);
     void append(int layer, int begin, int end, float* k, float* v);
     /// x [weight.size()]
     void norm(float* x, const std::vector<float>& weight) const;
-    void apply_gates(float* attended) const;
+    void apply_gates(int wide, float* attended) const;
     int kv_layer(int layer) const { return kv_layers_[static_cast<std::size_t>(layer)]; }
     row_store::token token_at(int row) const {
         return {&context_.rows.part(row), context_.rows.position(row)};
@@ -56,17 +81,16 @@ class attention_mixer {
     const pass_context& context_;
     const storage::kv_layout& layout_;
     const std::vector<int> kv_layers_;  // [layers], -1 where a layer does not attend
-    const int group_;                   // query heads that share a KV head
-    const int head_step_;               // rows of q_proj a head: of its query, and of its gate
-    const int kv_width_;                // of all keys, or of all values
-    const int value_dim_;               // of one head in the cache
+    const int gate_step_;               // rows of q_proj a head, by the length of its query
     wide_store wide_store_;
     const row_store row_store_;
     head_capture captured_;
-    query_rows queries_;
-    attention attention_;
-    aligned_buffer<float> qkv_;    // [panel_rows] of q, then of k, then of v
-    aligned_buffer<float> gates_;  // [rows_max, heads, head_dim], their sigmoids; or none
+    std::vector<std::unique_ptr<head_kind>> kinds_;
+    std::vector<int> kind_numbers_;  // [layers], -1 where a layer does not attend
+    int width_max_ = 0;
+    const std::vector<float> ones_;  // [head_dim], or none: the weights of norms without
+    aligned_buffer<float> qkv_;      // [panel_rows] of q, then of k, then of v
+    aligned_buffer<float> gates_;    // [rows_max, heads, head_dim], their sigmoids; or none
     std::unique_ptr<latent_heads> latent_;
 };
 

@@ -37,6 +37,22 @@ float* residual_stream::read_normed(int begin, int end, const std::vector<float>
     return normed_.data();
 }
 
+void residual_stream::normalise(float* y, int count, const std::vector<float>& weight) const {
+    tasks_.for_rows(0, count, config_.hidden, [&](int row) {
+        float* x = y + as_size(row) * as_size(config_.hidden);
+        kernels_.rms_norm(x, weight.data(), x, config_.hidden, config_.norm_eps,
+                          config_.norm_one_plus);
+    });
+}
+
+void residual_stream::scale(int count, float factor) {
+    if (factor == 1.0f) return;
+    tasks_.for_rows(0, count, config_.hidden, [&](int row) {
+        float* x = at(row);
+        for (int i = 0; i < config_.hidden; ++i) x[i] *= factor;
+    });
+}
+
 void residual_stream::add(int begin, int end, float* y, const std::vector<float>& post_norm) {
     tasks_.for_rows(begin, end, config_.hidden, [&](int row) {
         float* more = y + as_size(row - begin) * as_size(config_.hidden);

@@ -26,6 +26,10 @@ class residual_stream {
     /// Adds y [end - begin, hidden] to the rows [begin, end), normalised first where there is a
     /// `post_norm`, and scaled as the model says. y is used up.
     void add(int begin, int end, float* y, const std::vector<float>& post_norm);
+    /// y [count, hidden] becomes its norm.
+    void normalise(float* y, int count, const std::vector<float>& weight) const;
+    /// Multiplies the rows [0, count).
+    void scale(int count, float factor);
 
   private:
     const model_config& config_;

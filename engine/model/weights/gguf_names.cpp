@@ -27,6 +27,9 @@ struct name_row {
 
 constexpr name_row of_model[] = {
     {"token_embd", "model.embed_tokens"},
+    {"per_layer_token_embd", "model.embed_tokens_per_layer"},
+    {"per_layer_model_proj", "model.per_layer_model_projection"},
+    {"per_layer_proj_norm", "model.per_layer_projection_norm"},
     {"output_norm", "model.norm"},
     {"output", "lm_head"},
 };
@@ -35,6 +38,12 @@ constexpr name_row of_layer[] = {
     {"attn_norm", "input_layernorm"},
     {"post_attention_norm", "post_attention_layernorm"},
     {"post_ffw_norm", "post_feedforward_layernorm"},
+    {"post_ffw_norm_1", "post_feedforward_layernorm_1"},
+    {"post_ffw_norm_2", "post_feedforward_layernorm_2"},
+    {"pre_ffw_norm_2", "pre_feedforward_layernorm_2"},
+    {"inp_gate", "per_layer_input_gate"},
+    {"proj", "per_layer_projection"},
+    {"post_norm", "post_per_layer_input_norm"},
     {"attn_q", "self_attn.q_proj"},
     {"attn_k", "self_attn.k_proj"},
     {"attn_v", "self_attn.v_proj"},
@@ -56,6 +65,13 @@ constexpr name_row of_layer[] = {
     {"ffn_gate_shexp", "mlp.shared_experts.gate_proj"},
     {"ffn_up_shexp", "mlp.shared_experts.up_proj"},
     {"ffn_down_shexp", "mlp.shared_experts.down_proj"},
+};
+
+/// Whole names of tensors that are no matrices.
+constexpr name_row of_gemma4_layer[] = {
+    {"layer_output_scale.weight", "layer_scalar"},
+    {"ffn_gate_inp.scale", "router.scale"},
+    {"ffn_down_exps.scale", "router.per_expert_scale"},
 };
 
 /// Experts of which all have one tensor.
@@ -88,9 +104,10 @@ std::optional<std::pair<std::string_view, std::string_view>> split_layer(std::st
 /// Returns: "" where the architecture has no such tensor in a layer.
 std::string name_in_layer(std::string_view name, std::string_view model_type) {
     const bool one_tensor_of_all = model_type == "gpt_oss";
+    const bool is_gemma = model_type == "gemma3_text" || model_type == "gemma4_text";
     if (name == "ffn_norm")
-        return model_type == "gemma3_text" ? "pre_feedforward_layernorm"
-                                           : "post_attention_layernorm";
+        return is_gemma ? "pre_feedforward_layernorm" : "post_attention_layernorm";
+    if (name == "ffn_gate_inp" && model_type == "gemma4_text") return "router.proj";
     if (name == "ffn_up" && model_type == "phi3") return "mlp.gate_up_proj";
     if (name == "ffn_gate_inp") return one_tensor_of_all ? "mlp.router" : "mlp.gate";
     if (const std::string_view experts = look_up(of_experts, name); !experts.empty())
@@ -120,8 +137,13 @@ std::string published_name(std::string_view name, std::string_view model_type) {
     const std::size_t dot = name.rfind('.');
     if (dot == std::string_view::npos) return "";
     const std::string_view stem = name.substr(0, dot), kind = name.substr(dot);
-    if (kind != ".weight" && kind != ".bias") return "";
     const auto layer = split_layer(stem);
+    if (layer && model_type == "gemma4_text")
+        if (const std::string_view found =
+                look_up(of_gemma4_layer, std::string(layer->second) + std::string(kind));
+            !found.empty())
+            return "model.layers." + std::string(layer->first) + "." + std::string(found);
+    if (kind != ".weight" && kind != ".bias") return "";
     if (!layer) {
         const std::string_view found = look_up(of_model, stem);
         return found.empty() ? "" : std::string(found) + std::string(kind);

@@ -41,6 +41,11 @@ constexpr renaming glm_names[] = {
     {".mlp.gate.e_score_correction_bias", ".mlp.expert_bias"},
 };
 
+constexpr renaming gemma4_names[] = {
+    {".experts.gate_up_proj", ".mlp.switch_mlp.gate_up_halves.weight"},
+    {".experts.down_proj", ".mlp.switch_mlp.down_proj.weight"},
+};
+
 constexpr renaming nemotron_names[] = {
     {"backbone.embeddings.", "model.embed_tokens."},
     {"backbone.norm_f.", "model.norm."},
@@ -106,6 +111,7 @@ std::span<const renaming> names_of(std::string_view model_type) {
     if (model_type == "granitemoehybrid") return granite_names;
     if (model_type == "nemotron_h") return nemotron_names;
     if (model_type.starts_with("glm4_moe")) return glm_names;
+    if (model_type == "gemma4_text") return gemma4_names;
     return {};
 }
 

@@ -165,6 +165,21 @@ void tensor_reader::linear(const std::string& name, int rows, int cols, bool has
     if (has_bias) vector(name + ".bias", rows, out.bias);
 }
 
+void tensor_reader::table(const std::string& name, int rows, int cols, row_table& out) {
+    const found_tensor* t = find(name, {rows, cols});
+    if (t == nullptr) return;
+    if (!t->view->blocks && !is_float(*t->view)) return wrong_type(name, *t, "F32, F16 and BF16");
+    if (t->view->shape.size() != 2)
+        return refuse(errc::incompatible, name + ": two dimensions are needed");
+    out = row_table(*t->view);
+    reads_on_ = true;
+}
+
+void tensor_reader::leave_out(const std::string& name) {
+    if (const auto at = tensors_.find(name); at != tensors_.end())
+        left_out_.insert(at->second.view);
+}
+
 void tensor_reader::expert_matrix(const std::string& name, int expert, int rows, int cols,
                                   source_order order, packed_matrix& out) {
     out.rows = rows;
@@ -369,7 +384,8 @@ storage::block_hash tensor_reader::digest() const {
 
 void tensor_reader::refuse_unused() {
     for (const auto& [name, t] : tensors_) {
-        if (t.from->is_gguf() && !used_.contains(t.view) && !name.starts_with("mtp.")) {
+        if (t.from->is_gguf() && !used_.contains(t.view) && !left_out_.contains(t.view) &&
+            !name.starts_with("mtp.")) {
             refuse(errc::incompatible, t.from->path() + ": tensor " + t.view->own_name +
                                            " has no place in the model that the metadata "
                                            "describes");

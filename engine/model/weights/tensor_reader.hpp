@@ -54,6 +54,10 @@ class tensor_reader {
     void transposed(const std::string& name, int rows, int cols, std::vector<float>& out);
     void linear(const std::string& name, int rows, int cols, bool has_bias, linear_weights& out,
                 precision precision = precision::free);
+    /// A tensor [rows, cols] whose rows are read from the file while the model runs.
+    void table(const std::string& name, int rows, int cols, row_table& out);
+    /// A tensor that the files may have and the model does not need.
+    void leave_out(const std::string& name);
 
     /// Expert `expert` of a tensor [experts, ...] that holds one matrix of each: floats or, as
     /// NAME_blocks and NAME_scales, MXFP4, which is not transposed.
@@ -69,6 +73,8 @@ class tensor_reader {
     const std::vector<packing>& plans() const { return plans_; }
     /// Of the arena that all plans are packed into.
     std::size_t bytes() const { return bytes_; }
+    /// Whether the files must stay open: a table is in use.
+    bool reads_on() const { return reads_on_; }
     /// Whether a matrix is held in another form than the files have it because of --weights.
     bool quantises() const { return quantises_; }
     /// Puts the plans into the order in which their files have them, so that a sweep over the files
@@ -100,11 +106,13 @@ class tensor_reader {
     std::map<const weight_file*, std::size_t> number_of_;  // of a file among all
     std::map<std::string, found_tensor, std::less<>> tensors_;
     std::set<const stored_tensor*> used_;
+    std::set<const stored_tensor*> left_out_;
     std::string where_;
     storage::failure complaint_{storage::errc::incompatible, ""};
     std::vector<packing> plans_;
     std::size_t bytes_ = 0;
     bool quantises_ = false;
+    bool reads_on_ = false;
 };
 
 }  // namespace semantic::engine

@@ -9,9 +9,10 @@ namespace semantic::engine {
 namespace {
 
 /// Queries, keys and values in three tensors, or in one, as Phi has them.
-void plan_attention(tensor_reader& in, const model_config& c, const std::string& prefix,
-                    layer_weights& layer) {
-    const int query_heads = c.query_width(), kv_rows = c.kv_heads * c.head_dim;
+void plan_attention(tensor_reader& in, const model_config& c, const layer_config& kind,
+                    const std::string& prefix, layer_weights& layer) {
+    const int dim = c.head_dim_of(kind), query_heads = c.heads * dim,
+              kv_rows = c.kv_heads_of(kind) * dim;
     const int query_rows = query_heads * (c.attention_gate ? 2 : 1);
     if (in.contains(prefix + "qkv_proj.weight")) {
         const auto rows = [&](int first, int count, linear_weights& out) {
@@ -23,14 +24,20 @@ void plan_attention(tensor_reader& in, const model_config& c, const std::string&
         rows(query_rows + kv_rows, kv_rows, layer.v);
     } else {
         in.linear(prefix + "q_proj", query_rows, c.hidden, c.qkv_bias, layer.q);
-        in.linear(prefix + "k_proj", kv_rows, c.hidden, c.qkv_bias, layer.k);
-        in.linear(prefix + "v_proj", kv_rows, c.hidden, c.qkv_bias, layer.v);
+        if (kind.kv_source < 0)
+            in.linear(prefix + "k_proj", kv_rows, c.hidden, c.qkv_bias, layer.k);
+        if (kind.kv_source < 0 && !kind.values_from_keys)
+            in.linear(prefix + "v_proj", kv_rows, c.hidden, c.qkv_bias, layer.v);
     }
     in.linear(prefix + "o_proj", c.hidden, query_heads, c.o_bias, layer.o);
     if (c.sinks) in.vector(prefix + "sinks", c.heads, layer.sinks);
     if (!c.qk_norm && !c.joint_qk_norm) return;
-    in.vector(prefix + "q_norm.weight", c.joint_qk_norm ? query_heads : c.head_dim, layer.q_norm);
-    in.vector(prefix + "k_norm.weight", c.joint_qk_norm ? kv_rows : c.head_dim, layer.k_norm);
+    in.vector(prefix + "q_norm.weight", c.joint_qk_norm ? query_heads : dim, layer.q_norm);
+    if (kind.kv_source < 0)
+        return in.vector(prefix + "k_norm.weight", c.joint_qk_norm ? kv_rows : dim, layer.k_norm);
+    // Checkpoints have those of layers that read another layer's too.
+    for (const char* name : {"k_proj.weight", "v_proj.weight", "k_norm.weight"})
+        in.leave_out(prefix + name);
 }
 
 /// kv_b_proj would expand a latent to every head's key and value, in turns. Its key rows are kept
@@ -191,37 +198,28 @@ void plan_fused_experts(tensor_reader& in, const model_config& c, const std::str
     }
 }
 
-/// Three tensors for each expert or, as MLX writes them, three stacks of all; and the experts that
-/// every token takes as one MLP.
-void plan_separate_experts(tensor_reader& in, const model_config& c, const std::string& prefix,
-                           layer_weights& layer) {
+/// Three tensors for each expert or, as MLX writes them, three stacks of all.
+void plan_experts(tensor_reader& reader, const model_config& c, const std::string& prefix,
+                  layer_weights& layer) {
     const mixture_config& m = c.mixture;
     const std::string stacks = prefix + "switch_mlp.";
-    const bool halves = in.contains(stacks + "gate_up_halves.weight");
-    const bool stacked = halves || in.contains(stacks + "up_proj.weight");
+    const bool halves = reader.contains(stacks + "gate_up_halves.weight");
+    const bool stacked = halves || reader.contains(stacks + "up_proj.weight");
     const bool gated = c.activation != activation_kind::relu_squared;
-    in.linear(prefix + "gate", m.experts, c.hidden, false, layer.router, precision::as_stored);
-    if (in.contains(prefix + "expert_bias"))
-        in.vector(prefix + "expert_bias", m.experts, layer.choice_bias);
-    if (m.shared_gate)
-        in.linear(prefix + "shared_expert_gate", 1, c.hidden, false, layer.shared_gate,
-                  precision::as_stored);
-    if (m.shared_intermediate > 0)
-        plan_mlp(in, c, prefix + "shared_experts.", m.shared_intermediate, layer.mlp);
     layer.experts.resize(static_cast<std::size_t>(m.experts));
     const auto part = [&](const char* name, int expert, int rows, int cols, linear_weights& out) {
         if (stacked) {
-            in.part(stacks + name, {{m.experts, rows}, expert * rows}, false, rows, cols,
-                    out.matrix);
+            reader.part(stacks + name, {{m.experts, rows}, expert * rows}, false, rows, cols,
+                        out.matrix);
         } else {
-            in.linear(prefix + "experts." + std::to_string(expert) + "." + name, rows, cols, false,
-                      out);
+            reader.linear(prefix + "experts." + std::to_string(expert) + "." + name, rows, cols,
+                          false, out);
         }
     };
     const auto half = [&](int expert, int which, linear_weights& out) {
         const int rows = m.intermediate;
-        in.part(stacks + "gate_up_halves", {{m.experts, 2 * rows}, (2 * expert + which) * rows},
-                false, rows, c.hidden, out.matrix);
+        reader.part(stacks + "gate_up_halves", {{m.experts, 2 * rows}, (2 * expert + which) * rows},
+                    false, rows, c.hidden, out.matrix);
     };
     for (int i = 0; i < m.experts; ++i) {
         gated_weights& expert = layer.experts[static_cast<std::size_t>(i)];
@@ -234,6 +232,52 @@ void plan_separate_experts(tensor_reader& in, const model_config& c, const std::
         }
         part("down_proj", i, c.hidden, m.intermediate, expert.down);
     }
+}
+
+/// A router and its experts, and the experts that every token takes as one MLP.
+void plan_separate_experts(tensor_reader& in, const model_config& c, const std::string& prefix,
+                           layer_weights& layer) {
+    const mixture_config& m = c.mixture;
+    in.linear(prefix + "gate", m.experts, c.hidden, false, layer.router, precision::as_stored);
+    if (in.contains(prefix + "expert_bias"))
+        in.vector(prefix + "expert_bias", m.experts, layer.choice_bias);
+    if (m.shared_gate)
+        in.linear(prefix + "shared_expert_gate", 1, c.hidden, false, layer.shared_gate,
+                  precision::as_stored);
+    if (m.shared_intermediate > 0)
+        plan_mlp(in, c, prefix + "shared_experts.", m.shared_intermediate, layer.mlp);
+    plan_experts(in, c, prefix, layer);
+}
+
+/// Experts next to the layer's MLP, with the norms of both.
+void plan_mixture_beside(tensor_reader& reader, const model_config& c, const std::string& prefix,
+                         layer_weights& layer) {
+    mixture_norms& norms = layer.norms;
+    reader.linear(prefix + "router.proj", c.mixture.experts, c.hidden, false, layer.router,
+                  precision::as_stored);
+    reader.vector(prefix + "router.scale", c.hidden, norms.router);
+    for (float& each : norms.router) each /= std::sqrt(static_cast<float>(c.hidden));
+    reader.vector(prefix + "router.per_expert_scale", c.mixture.experts, norms.expert_scales);
+    reader.vector(prefix + "pre_feedforward_layernorm_2.weight", c.hidden, norms.experts);
+    reader.vector(prefix + "post_feedforward_layernorm_1.weight", c.hidden, norms.mlp_post);
+    reader.vector(prefix + "post_feedforward_layernorm_2.weight", c.hidden, norms.experts_post);
+    plan_experts(reader, c, prefix + "mlp.", layer);
+}
+
+/// What a layer gets of a token next to the stream, and the stream's factor after the layer.
+void plan_additions(tensor_reader& reader, const model_config& c, const std::string& prefix,
+                    layer_weights& layer) {
+    if (c.layer_input_dim > 0) {
+        reader.linear(prefix + "per_layer_input_gate", c.layer_input_dim, c.hidden, false,
+                      layer.input.gate);
+        reader.linear(prefix + "per_layer_projection", c.hidden, c.layer_input_dim, false,
+                      layer.input.projection);
+        reader.vector(prefix + "post_per_layer_input_norm.weight", c.hidden, layer.input.post_norm);
+    }
+    if (!c.layer_scales) return;
+    std::vector<float> scale;
+    reader.vector(prefix + "layer_scalar", 1, scale);
+    if (!scale.empty()) layer.scale = scale[0];
 }
 
 /// Published names of the norms differ with their number: with two a layer,
@@ -252,15 +296,15 @@ void plan_norms(tensor_reader& in, const model_config& c, const layer_config& ki
     norm("post_feedforward", layer.mlp_post_norm);
 }
 
-void plan_mixer(tensor_reader& reader, const model_config& c, mixer_kind kind,
+void plan_mixer(tensor_reader& reader, const model_config& c, const layer_config& kind,
                 const std::string& prefix, layer_weights& layer) {
-    switch (kind) {
+    switch (kind.mixer) {
         case mixer_kind::none:
             return;
         case mixer_kind::attention:
             if (c.latent.rank > 0)
                 return plan_latent_attention(reader, c, prefix + "self_attn.", layer);
-            return plan_attention(reader, c, prefix + "self_attn.", layer);
+            return plan_attention(reader, c, kind, prefix + "self_attn.", layer);
         case mixer_kind::delta_rule:
             return plan_delta_rule(reader, c, prefix + "linear_attn.", layer);
         case mixer_kind::state_space:
@@ -273,12 +317,15 @@ void plan_mixer(tensor_reader& reader, const model_config& c, mixer_kind kind,
 void plan_layer(tensor_reader& in, const model_config& c, const layer_config& kind,
                 const std::string& prefix, layer_weights& layer) {
     plan_norms(in, c, kind, prefix, layer);
-    plan_mixer(in, c, kind.mixer, prefix, layer);
+    plan_mixer(in, c, kind, prefix, layer);
+    plan_additions(in, c, prefix, layer);
     if (!kind.feed_forward) return;
-    if (!kind.mixture) {
+    const bool has_both = kind.mixture && c.mixture.beside_mlp;
+    if (has_both) plan_mixture_beside(in, c, prefix, layer);
+    if (!kind.mixture || has_both) {
         const std::string shared = prefix + "mlp.shared_experts.";
         const bool renamed = in.contains(shared + "input_linear.weight");
-        plan_mlp(in, c, renamed ? shared : prefix + "mlp.", c.intermediate, layer.mlp);
+        plan_mlp(in, c, renamed ? shared : prefix + "mlp.", c.intermediate_of(kind), layer.mlp);
     } else if (c.mixture.fused) {
         plan_fused_experts(in, c, prefix + "mlp.", layer);
     } else {
@@ -303,6 +350,13 @@ void plan_weights(tensor_reader& in, const model_config& c, model_weights& out) 
         plan_layer(in, c, c.layers[i], inner + "layers." + std::to_string(i) + ".", out.layers[i]);
     }
     in.vector(inner + "norm.weight", c.hidden, out.final_norm);
+    if (const int told = c.layer_input_dim * static_cast<int>(c.layers.size()); told > 0) {
+        in.table(inner + "embed_tokens_per_layer.weight", c.vocabulary, told, out.layer_inputs);
+        in.linear(inner + "per_layer_model_projection", told, c.hidden, false,
+                  out.layer_input_projection);
+        in.vector(inner + "per_layer_projection_norm.weight", c.layer_input_dim,
+                  out.layer_input_norm);
+    }
     if (!c.tied_head) in.matrix(outer + "lm_head", c.vocabulary, c.hidden, out.head);
 }
 

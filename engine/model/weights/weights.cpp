@@ -233,6 +233,7 @@ result<model_weights> model_weights::load(const std::string& model, const model_
     if (auto ok = weight_loader(*files, reader, kernels, how, progress, out).run(); !ok)
         return ok.error();
     if (config.tied_head) out.head = out.embedding;
+    if (reader.reads_on()) out.sources_ = std::move(*files);
     out.origin_.seconds =
         std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
     return out;

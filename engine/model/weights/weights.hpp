@@ -2,7 +2,8 @@
 // A model's tensors, checked against its config and packed for the kernels.
 // Owner: transformer. Immutable after load; safe from any thread.
 // Memory: packed weights lie in one mapping, of a file (engine/model/packed) or anonymous; source
-// pages are let go as soon as they are packed, so that a model is never held twice.
+// pages are let go as soon as they are packed, so that a model is never held twice. Of a table of
+// which a token needs one row, the rows stay in the source file and are read there (row_table).
 
 #include <cstddef>
 #include <cstdint>
@@ -15,6 +16,8 @@
 #include "engine/model/config/model_config.hpp"
 #include "engine/model/packed/packed_file.hpp"
 #include "engine/model/packed/weight_loading.hpp"
+#include "engine/model/weights/row_table.hpp"
+#include "engine/model/weights/weight_files.hpp"
 #include "engine/types/load_progress.hpp"
 #include "storage/types/errc.hpp"
 #include "storage/types/ids.hpp"
@@ -55,6 +58,22 @@ struct recurrent_weights {
     std::vector<float> norm;         // delta_rule: [value_dim]; state_space: [value_width]
 };
 
+/// How a layer reads what it gets of a token by its id (model_config::layer_input_dim).
+struct layer_input_weights {
+    linear_weights gate;           // [layer_input_dim, hidden]
+    linear_weights projection;     // [hidden, layer_input_dim]
+    std::vector<float> post_norm;  // [hidden]
+};
+
+/// Of a mixture next to an MLP (mixture_config::beside_mlp).
+struct mixture_norms {
+    std::vector<float> router;         // [hidden], before the router, scaled
+    std::vector<float> experts;        // [hidden], before the experts
+    std::vector<float> mlp_post;       // [hidden], after the MLP
+    std::vector<float> experts_post;   // [hidden], after the experts' sum
+    std::vector<float> expert_scales;  // [experts], of their shares
+};
+
 struct layer_weights {
     std::vector<float> mixer_norm;  // [hidden], or empty: there is no mixer, or no norm before it
     /// [query_width, hidden or query rank]; where attention is gated, of each head its query and
@@ -74,11 +93,14 @@ struct layer_weights {
     std::vector<packed_matrix> k_up;  // a head's query to the latent: [rank, plain_dim]
     std::vector<packed_matrix> v_up;  // the latent to a head's value: [value_dim, rank]
     recurrent_weights recurrent;      // of recurrent mixers only
-    gated_weights mlp;                // of a mixture: the shared experts, or empty
+    gated_weights mlp;                // of a mixture: the shared experts, or the MLP next to it
     linear_weights router;            // [experts, hidden] or empty
     std::vector<float> choice_bias;   // [experts], added to scores to choose by; or empty
     linear_weights shared_gate;       // [1, hidden]: how much the shared experts count; or empty
     std::vector<gated_weights> experts;
+    layer_input_weights input;
+    mixture_norms norms;
+    float scale = 1.0f;  // of the stream after the layer
 };
 
 /// Anonymous memory on huge pages where the system has them, page-aligned.
@@ -135,6 +157,10 @@ class model_weights {
     std::vector<layer_weights> layers;
     std::vector<float> final_norm;  // [hidden]
     packed_matrix head;             // [vocabulary, hidden]; the embedding itself when tied
+    // Where layers get something of a token by its id.
+    row_table layer_inputs;                 // [vocabulary, layers * layer_input_dim]
+    linear_weights layer_input_projection;  // [layers * layer_input_dim, hidden]
+    std::vector<float> layer_input_norm;    // [layer_input_dim]
 
     std::uint64_t bytes() const noexcept { return file_ ? file_->bytes().size() : arena_.bytes(); }
     const weights_origin& origin() const noexcept { return origin_; }
@@ -145,8 +171,9 @@ class model_weights {
   private:
     friend class weight_loader;
 
-    weight_arena arena_;               // empty where the weights are a file's pages
-    std::optional<packed_file> file_;  // these
+    weight_arena arena_;                // empty where the weights are a file's pages
+    std::optional<packed_file> file_;   // these
+    std::vector<weight_file> sources_;  // where rows of layer_inputs are read; else empty
     storage::block_hash hash_;
     weights_origin origin_;
 };

@@ -251,6 +251,16 @@ INSTANTIATE_TEST_SUITE_P(plain, exactness,
                                           testing::Values("4", "16")),
                          name_of);
 
+INSTANTIATE_TEST_SUITE_P(gemma4, exactness,
+                         testing::Combine(testing::Values("gemma4-published", "gemma4-e-published",
+                                                          "gemma4moe-published"),
+                                          testing::Values("4", "16", "k6s-v5r")),
+                         name_of);
+INSTANTIATE_TEST_SUITE_P(gemma4_recipes, exactness,
+                         testing::Combine(testing::Values("gemma4-published"),
+                                          testing::Values("k6s-v5r-w16")),
+                         name_of);
+
 // Every other form of K and V; latent attention has none.
 INSTANTIATE_TEST_SUITE_P(
     recipes, exactness,

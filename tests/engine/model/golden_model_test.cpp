@@ -37,6 +37,7 @@ struct golden_case {
     double error_max;            // rms error over the logits' spread, 16-bit KV
     double error_max_q4 = 0.06;  // 4-bit KV; a token of a mixture may be routed differently
     double error_max_q8 = 0.02;  // 8-bit KV; the same
+    double median_max_q8 = 0.0;  // of positions; 0: error_max and 1 %
     friend void PrintTo(const golden_case& c, std::ostream* out) { *out << c.name; }
 };
 
@@ -147,7 +148,7 @@ TEST_P(golden_model, logits_with_8_bit_kv_are_near_the_references) {
     const auto sequence = model.new_sequence();
     const double median = median_error(model.logits(*sequence, ref.input, 512), ref, ref.logits);
     std::printf("    %-18s  8-bit KV, median over positions: %.4f %%\n", c.name, 100 * median);
-    EXPECT_LE(median, c.error_max + 0.01);
+    EXPECT_LE(median, std::max(c.error_max + 0.01, c.median_max_q8));
 }
 
 TEST_P(golden_model, logits_with_4_bit_kv_are_those_of_the_reference_with_4_bit_kv) {
@@ -266,6 +267,23 @@ INSTANTIATE_TEST_SUITE_P(
         golden_case{"glm4moelite", "glm4moelite", 0.01, 0.25},
         golden_case{"glm4moelite-published", "glm4moelite", 0.01, 0.25},
         golden_case{"glm4moelite.gguf", "glm4moelite", 0.01, 0.25}),
+    name_of);
+
+// Gemma 4: layers that differ in their heads, that read others' keys and values, that get
+// something of a token next to the stream, and that have experts next to their MLP. Its scores are
+// not scaled down, so that errors of rounded K and V weigh more.
+INSTANTIATE_TEST_SUITE_P(
+    gemma4, golden_model,
+    testing::Values(golden_case{"gemma4-published", "gemma4-published", 0.01, 0.09},
+                    golden_case{"gemma4", "gemma4-published", 0.01, 0.09},
+                    golden_case{"gemma4.gguf", "gemma4-published", 0.01, 0.09},
+                    golden_case{"gemma4-e-published", "gemma4-e-published", 0.01, 0.09, 0.045},
+                    golden_case{"gemma4-e", "gemma4-e-published", 0.01, 0.09, 0.045},
+                    golden_case{"gemma4-e.gguf", "gemma4-e-published", 0.01, 0.09, 0.045},
+                    golden_case{"gemma4moe-published", "gemma4moe-published", 0.01, 0.25, 0.25,
+                                0.03},
+                    golden_case{"gemma4moe", "gemma4moe-published", 0.01, 0.25, 0.25, 0.03},
+                    golden_case{"gemma4moe.gguf", "gemma4moe-published", 0.01, 0.25, 0.25, 0.03}),
     name_of);
 
 }  // namespace

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <stdexcept>
 #include <string>
 #include <vector>
 
@@ -153,6 +154,86 @@ TEST(families, experts_that_sigmoids_choose_stand_behind_dense_layers) {
         {R"("rope_interleave": false)", "rope_interleave is false"},
     };
     for (const auto& [field, part] : cases) expect_refusal("glm4_moe_lite", field, part);
+}
+
+constexpr const char* small_gemma4 = R"("num_hidden_layers": 6, "num_attention_heads": 4,
+    "num_key_value_heads": 2, "head_dim": 64, "global_head_dim": 128, "attention_k_eq_v": true,
+    "num_global_key_value_heads": 1, "hidden_size_per_layer_input": null,
+    "final_logit_softcapping": 30.0, "rope_parameters": {
+        "full_attention": {"rope_type": "proportional", "partial_rotary_factor": 0.25,
+                           "rope_theta": 1000000.0},
+        "sliding_attention": {"rope_theta": 10000.0}})";
+
+TEST(families, layers_of_two_kinds_have_heads_of_their_own) {
+    const model_config config = parsed("gemma4_text", small_gemma4);
+    const layer_config& sliding = config.layers[4];
+    const layer_config& full = config.layers[5];
+    EXPECT_EQ(sliding.window, 512);
+    EXPECT_EQ(full.window, 0);
+    EXPECT_EQ(config.kv_heads_of(sliding), 2);
+    EXPECT_EQ(config.head_dim_of(sliding), 64);
+    EXPECT_EQ(config.kv_heads_of(full), 1);
+    EXPECT_EQ(config.head_dim_of(full), 128);
+    EXPECT_TRUE(full.values_from_keys && !sliding.values_from_keys);
+    EXPECT_TRUE(full.rope.proportional && !sliding.rope.proportional);
+    EXPECT_EQ(full.rope.portion, 0.25);
+    EXPECT_EQ(full.rope.rotated(128), 128);
+    EXPECT_EQ(sliding.rope.theta, 10000.0);
+    EXPECT_EQ(config.attention_scale, 1.0);
+    EXPECT_EQ(config.logit_cap, 30.0f);
+    const storage::kv_layout layout = make_kv_layout(config, {4, 64}, 256);
+    EXPECT_EQ(layout.layer(4).kv_heads, 2);
+    EXPECT_EQ(layout.k(5).dim, 128);
+}
+
+TEST(families, what_layers_differ_in_may_be_listed_by_layer) {
+    const model_config config = parsed("gemma4_text", R"("num_hidden_layers": 2, "head_dim": 64,
+        "num_attention_heads": 4, "num_key_value_heads": 2, "hidden_size_per_layer_input": 0,
+        "layer_types": ["sliding_attention", "full_attention"],
+        "per_layer_config": {"1": {"head_dim": 128, "num_key_value_heads": 1}})");
+    EXPECT_EQ(config.head_dim_of(config.layers[0]), 64);
+    EXPECT_EQ(config.head_dim_of(config.layers[1]), 128);
+    EXPECT_EQ(config.kv_heads_of(config.layers[1]), 1);
+    EXPECT_FALSE(config.layers[1].values_from_keys);
+}
+
+TEST(families, the_last_layers_read_the_keys_of_the_last_one_of_their_kind) {
+    const model_config config = parsed("gemma4_text", R"("num_hidden_layers": 7, "head_dim": 64,
+        "intermediate_size": 96, "hidden_size_per_layer_input": 0, "use_double_wide_mlp": true,
+        "layer_types": ["sliding_attention", "full_attention", "sliding_attention",
+            "sliding_attention", "full_attention", "sliding_attention", "full_attention"],
+        "num_kv_shared_layers": 3)");
+    const int sources[] = {-1, -1, -1, -1, 1, 3, 1};
+    for (std::size_t i = 0; i < 7; ++i) {
+        EXPECT_EQ(config.layers[i].kv_source, sources[i]) << i;
+        EXPECT_EQ(config.intermediate_of(config.layers[i]), i < 4 ? 96 : 192) << i;
+    }
+    EXPECT_EQ(config.kv_layers(), 4);
+    EXPECT_EQ(config.kv_layer(4), 1);
+    EXPECT_EQ(config.kv_layer(5), 3);
+    EXPECT_EQ(make_kv_layout(config, {4, 64}, 256).layer_count(), 4);
+    EXPECT_THROW(make_kv_layout(config, storage::find_kv_recipe("k6s-v5r-w16").value(), 256),
+                 std::invalid_argument);
+}
+
+TEST(families, unsupported_gemma4_values_are_refused_by_name) {
+    const std::pair<const char*, const char*> cases[] = {
+        {R"("attn_logit_softcapping": 50.0)", "attn_logit_softcapping is 5E1"},
+        {R"("use_bidirectional_attention": "all")", "use_bidirectional_attention is \"all\""},
+        {R"("num_kv_shared_layers": 6)", "num_kv_shared_layers is 6"},
+        {R"("layer_types": ["full_attention", "full_attention", "full_attention",
+             "full_attention", "full_attention", "sliding_attention"],
+             "num_kv_shared_layers": 1)",
+         "num_kv_shared_layers is 1: no layer before"},
+        {R"("per_layer_config": {"0": {"hidden_act": 1}})", "per_layer_config.0.hidden_act is 1"},
+        {R"("per_layer_config": {"0": {"num_key_value_heads": 3}})", "a layer has 3 heads"},
+        {R"("per_layer_config": {"0": {"head_dim": 63}})", "a layer's head_dim is 63"},
+        {R"("enable_moe_block": true)", "num_experts is missing"},
+    };
+    for (const auto& [field, part] : cases)
+        expect_refusal("gemma4_text", std::string(field) + ", " + small_gemma4, part);
+    expect_refusal("gemma4_text", R"("num_hidden_layers": 1, "vocab_size": 320)",
+                   "vocab_size_per_layer_input is not vocab_size 320");
 }
 
 }  // namespace
