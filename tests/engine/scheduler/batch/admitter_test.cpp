@@ -82,7 +82,7 @@ class admitter_ : public testing::Test {
     open_choices choices_;
     delivery delivery_{pool_, *store_, 256, sequences_, choices_, outputs_, probe_};
     starter starter_{words_, pool_, *store_, answers_, sequences_, delivery_, outputs_, probe_};
-    head_sharing heads_{*store_, sequences_, waiting_, starter_, delivery_};
+    head_sharing heads_{*store_, sequences_, waiting_, starter_, delivery_, probe_};
     admitter admitter_under_test_{pool_,      *store_,  chunks_,  places, waiting_,
                                   sequences_, choices_, starter_, heads_};
     void admit(bool transient_holds = false) { admitter_under_test_.admit(transient_holds); }
