@@ -36,7 +36,7 @@ class step_rows_ : public tests::bare_sequences {
     std::vector<step_row> choose() { return rows_.choose(set_, heads_, cost_); }
 
     chunk_policy chunks_{block, 16 * block, 16 * block};
-    step_rows rows_{pool_, *store_, chunks_};
+    step_rows rows_{pool_, *store_, chunks_, draft_rule::never};
     step_cost cost_;
     head_plan heads_;
 
