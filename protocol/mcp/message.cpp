@@ -152,7 +152,7 @@ std::variant<message, answer> parse_message(std::string_view body, const message
     if (params != nullptr) asked.params = params->get_object();
     const json::object* meta = object_in(asked.params, "_meta");
     const bool says_version = meta != nullptr && meta->contains(version_key);
-    // Dates are in order as texts are; what is no date is behind them.
+    // Dates are in order as texts are; what is no date comes after them.
     asked.is_stateless = says_version || headers.version.value_or("") >= newest_version ||
                          asked.method == "server/discover";
     if (!asked.is_stateless && headers.version && !is_known(*headers.version))

@@ -64,7 +64,7 @@ answer reply(const message& to, boost::json::object fields);
 /// for tools/call. `server_version`: this program's.
 std::optional<answer> answer_alone(const message& asked, std::string_view server_version);
 
-/// The result of a call: a text. `is_error`: the model is told so.
+/// The result of a call: a text. `is_error`: the model reads that it is one.
 answer tool_reply(const message& to, std::string_view text, bool is_error);
 
 }  // namespace semantic::protocol::mcp

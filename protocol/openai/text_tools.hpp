@@ -12,8 +12,8 @@
 namespace semantic::protocol::openai {
 
 /// A tool's name, description and `format`. A regular expression becomes a `pattern` of the input;
-/// a grammar in another syntax is told to the model in the description. `tool`: where these fields
-/// stand; the fields of a grammar stand in its `format`, or in `format.grammar`. Complains of what
+/// a grammar in another syntax goes into the description. `tool`: what has these fields; those of a
+/// grammar are in its `format`, or in `format.grammar`. Complains of what
 /// it reads, as json_cursor does.
 engine::tool_definition parse_text_tool(const json_cursor& tool, const request_limits& limits);
 

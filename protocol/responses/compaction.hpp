@@ -19,7 +19,7 @@ namespace semantic::protocol::responses {
 
 /// What an item of type compaction has in `encrypted_content`: the summary, in a form that only
 /// this server reads. `replaces_all`: everything before the item is left out of the prompt, which
-/// has this instead; else the item stands beside what the client keeps.
+/// has this instead; else the item comes with what the client keeps.
 std::string seal_summary(std::string_view summary, bool replaces_all);
 struct sealed_summary {
     std::string text;

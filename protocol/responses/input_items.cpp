@@ -155,7 +155,7 @@ class conversation_builder {
                                               " with their answer");
     }
 
-    /// The summary stands for all that was said before it, and says which tools came meanwhile.
+    /// The summary replaces all that was said before it, and says which tools came meanwhile.
     void replace_all(std::string_view summary) {
         std::string text = std::string(summary_head).append(summary);
         chat_.messages.clear();

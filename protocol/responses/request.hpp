@@ -89,7 +89,7 @@ struct kept_sources {
     storage::work_budget* budget = nullptr;
     /// Names the items that are kept. Null: none are.
     id_maker* ids = nullptr;
-    /// What stands for the conversation with the whole input, where that was summarised.
+    /// What replaces the conversation with the whole input, where that was summarised.
     std::optional<std::string> summary{};
 };
 

@@ -140,7 +140,7 @@ response http_reply_of(mcp::answer told) {
     return made;
 }
 
-/// What a handler replied is the call's result. What every client has to be told in HTTP, that it
+/// What a handler replied is the call's result. What every client has to read in HTTP, that it
 /// has to wait, stays as it is.
 response result_of(const mcp::message& asked, response done) {
     constexpr int too_many = 429;

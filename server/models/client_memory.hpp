@@ -22,8 +22,8 @@ struct client_memory {
 
     /// Bytes that all clients may take together.
     std::uint64_t sum() const noexcept;
-    /// For a process that may have `limit_bytes`; 0: as much as it likes. About a quarter of a
-    /// small limit, 704 MiB at most and 100 MiB at least.
+    /// For a process that may have `limit_bytes`; 0: as much as it likes. At most a quarter of
+    /// a limit of 800 MiB or more, 704 MiB at most and 100 MiB at least.
     static client_memory choose(std::uint64_t limit_bytes) noexcept;
 };
 

@@ -64,7 +64,10 @@ TEST(engine, tokens_of_one_step_are_handed_over_together) {
     // Long answers: a busy machine may be late with the last of the requests.
     constexpr int requests = 4, answer = 400;
     tests::temp_dir dir;
-    auto engine = load(options_in(dir.path()));
+    engine_options options = options_in(dir.path());
+    // With drafts those whose text repeats are done before the others.
+    options.speculation = draft_rule::never;
+    auto engine = load(options);
     record all;
     for (int i = 0; i < requests; ++i) {
         auto request = ask("", chat_of({"Tell me of the sea, part " + std::to_string(i) + "."}));

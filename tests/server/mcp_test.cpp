@@ -1,4 +1,4 @@
-// The Model Context Protocol over real sockets, with a scripted engine behind it.
+// The Model Context Protocol over real sockets, with a scripted engine.
 
 #include <boost/json.hpp>
 

@@ -29,7 +29,7 @@ std::int64_t seconds_now();
 /// The body, with the conversation that it continues; the body itself is gone afterwards.
 /// The request's budget is made here, and pays for all that the body refers to. `own`: asked first
 /// for the conversation up to a response; nothing where it knows none. A body whose conversation
-/// may have to be summarised stays until compact_when_due() has looked. `summary`: stands for all
+/// may have to be summarised stays until compact_when_due() has looked. `summary`: replaces all
 /// of the conversation.
 using own_lookup =
     std::function<std::optional<std::vector<kept_responses::kept>>(const std::string& id)>;

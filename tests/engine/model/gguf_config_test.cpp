@@ -164,7 +164,7 @@ TEST(gguf_config, an_unknown_architecture_is_refused_with_the_known_ones) {
     file.pair("general.architecture", "mamba");
     const std::string got = refusal(file);
     EXPECT_NE(got.find("general.architecture is \"mamba\": supported are llama, qwen2, qwen3, "
-                       "qwen3moe, gemma3, gpt-oss, deepseek2"),
+                       "qwen3moe, gemma3, gemma4, gpt-oss, deepseek2"),
               got.npos)
         << got;
     EXPECT_NE(refusal(gguf_writer()).find("general.architecture is missing"), std::string::npos);

@@ -19,7 +19,7 @@ TEST(client_memory, of_a_server_without_a_limit_is_as_large_as_it_gets) {
 }
 
 TEST(client_memory, is_a_quarter_of_a_small_limit_at_most) {
-    for (const std::uint64_t limit : {std::uint64_t{400}, std::uint64_t{1000}, std::uint64_t{2000}})
+    for (const std::uint64_t limit : {std::uint64_t{800}, std::uint64_t{1000}, std::uint64_t{2000}})
         EXPECT_LE(client_memory::choose(limit * mib).sum(), limit * mib / 4) << limit;
     EXPECT_EQ(client_memory::choose(960 * mib).sessions.all_bytes, 80 * mib);
     EXPECT_EQ(client_memory::choose(960 * mib).response_bytes, 20 * mib);
