@@ -50,7 +50,7 @@ const changes = [
   { drop: true },
   { keep: 'soon', drop: [] },
 ];
-const memory_policy = (r) => r.pick([{ keep: '5m' }, { pin: true }, { drop: true }, { keep: -1 }]);
+const memory_policy = (r) => r.pick([{ keep: '5m' }, { pin: true }, { drop: true }, { keep: 3600 }]);
 
 const schema = (r, depth = 2) => {
   const kind = r.below(depth > 0 ? 7 : 5);
