@@ -9,7 +9,7 @@ import { join } from 'node:path';
 import { launch, main, make_folder, Server, text_of, user } from './harness.mjs';
 
 const MODEL = process.env.MEMORY_MODEL ?? process.env.CONFORMANCE_MODEL;
-const LIMIT_MB = Number(process.env.MEMORY_LIMIT_MB ?? 400);
+const LIMIT_MB = Number(process.env.MEMORY_LIMIT_MB ?? 800);
 const GROUP = process.env.MEMORY_GROUP;
 const PATIENCE = Number(process.env.MEMORY_PATIENCE ?? 120_000);
 const BATCH = 16;

@@ -180,6 +180,32 @@ async function run_out_of_room(cache, seen) {
   await seen.end(server);
 }
 
+/** Memories that clients keep where the pool, or the disk, has no room, and a turn over its bound. */
+async function keep_more_than_fits(seen) {
+  const kept = { memory_policy: { keep: '1h' } };
+  const pool = await start(make_folder(), ['--cache-budget-mb', '4']);
+  for (const session of ['a', 'b', 'c']) await say(pool, session, [dog.repeat(6)], kept);
+  for (const count of [140, 150, 160, 170, 180]) await say(pool, 'long', [dog.repeat(count)]);
+  await seen.end(pool);
+  const disk = await start(make_folder(), ['--disk-budget-mb', '1', '--save-wait-ms', '100']);
+  for (const session of ['a', 'b', 'c'])
+    await say(disk, session, [`${session} ${dog.repeat(10)}`], kept);
+  for (let count = 10; count <= 30; count += 5)
+    await say(disk, `n${count}`, [`${count} ${dog.repeat(count)}`]);
+  await seen.end(disk);
+  const bounded = await start(make_folder(), ['--disk-writes-per-turn-mb', '1']);
+  await say(bounded, 'a', [dog.repeat(200)]);
+  await seen.end(bounded);
+}
+
+/** Two prompts that begin alike, at once. */
+async function share_a_head(seen) {
+  const server = await start(make_folder());
+  const head = dog.repeat(250);
+  await Promise.all(['a', 'b', 'c'].map((end) => say(server, `head-${end}`, [`${head} ${end}`])));
+  await seen.end(server);
+}
+
 /** A request for another model than the one that is loaded. */
 async function change_models(seen) {
   const file = join(make_folder(), 'models.yaml');
@@ -271,6 +297,8 @@ await main(
       await read_from_disk(make_folder(), seen);
       await damage(cache, seen);
       await run_out_of_room(make_folder(), seen);
+      await keep_more_than_fits(seen);
+      await share_a_head(seen);
       await change_models(seen);
       await lose_states(make_folder(), seen);
       console.log(`        ${seen.moved.size} of ${seen.names.size} move`);
