@@ -107,7 +107,8 @@ await main({
 
   async 'every option that is named exists'() {
     // Options of programs that are not ours, by a word of their lines, and one that is misspelled.
-    const foreign = ['cmake', 'kill', 'cpack', '--permission-mode', 'did you mean'];
+    const programs = ['cmake', 'kill', 'cpack', '--permission-mode', 'Qwen Code', 'mcp add'];
+    const foreign = [...programs, 'did you mean'];
     const help = all_help();
     for (const document of ['README.md', ...guides])
       for (const line of read(document).split('\n')) {

@@ -16,7 +16,7 @@ const rounds = Number(process.env.HOSTILE_ROUNDS ?? 2); // each on a server of i
 const chosen = process.env.HOSTILE_ONLY; // a part of the names, to look for one culprit
 const is_long = seconds >= 300;
 
-const MEMORY_LIMIT_MB = 1000;
+const MEMORY_LIMIT_MB = 1100;
 const GRACE_S = 5;
 // The long form holds the server to its goal. Few streams have short gaps on a quiet machine, and
 // any request is long next to them: the short form holds it to what no reader takes for a stop.
