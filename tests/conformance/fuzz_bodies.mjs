@@ -50,7 +50,8 @@ const changes = [
   { drop: true },
   { keep: 'soon', drop: [] },
 ];
-const memory_policy = (r) => r.pick([{ keep: '5m' }, { pin: true }, { drop: true }, { keep: 3600 }]);
+const kept = [{ keep: '5m' }, { pin: true }, { drop: true }, { keep: 3600 }];
+const memory_policy = (r) => r.pick(kept);
 
 const schema = (r, depth = 2) => {
   const kind = r.below(depth > 0 ? 7 : 5);

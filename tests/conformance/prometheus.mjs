@@ -180,7 +180,7 @@ async function run_out_of_room(cache, seen) {
   await seen.end(server);
 }
 
-/** Memories that clients keep where the pool, or the disk, has no room, and a turn over its bound. */
+/** Kept memories for which the pool, or the disk, has no room, and a turn over its bound. */
 async function keep_more_than_fits(seen) {
   const kept = { memory_policy: { keep: '1h' } };
   const pool = await start(make_folder(), ['--cache-budget-mb', '4']);
