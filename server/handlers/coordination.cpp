@@ -93,6 +93,8 @@ net::awaitable<reply> once(const services& server, const request& incoming, cons
     co_return co_await when_kept(server, incoming, std::move(*body));
 }
 
+}  // namespace
+
 session_client client_of(const answer_context& context) {
     return {context.server,
             context.client,
@@ -102,6 +104,8 @@ session_client client_of(const answer_context& context) {
             choose_workers(context.server, context.incoming, job_length::long_job),
             account_of(context.incoming)};
 }
+
+namespace {
 
 /// A request to a session, and how its reply is made.
 struct asked_turn {

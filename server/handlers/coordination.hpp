@@ -13,6 +13,12 @@
 
 namespace semantic::server {
 
+struct answer_context;
+struct session_client;
+
+/// On whose behalf a session's agents answer: the client of this request.
+session_client client_of(const answer_context& context);
+
 /// The status of each of the tenant's sessions, as GET /v1/coordination/sessions/{id} replies.
 std::vector<std::string> session_statuses(const services& server, const storage::tenant_id& tenant);
 

@@ -10,6 +10,7 @@
 #include "server/coordination/session_keeper.hpp"
 #include "server/handlers/answer/answer.hpp"
 #include "server/handlers/answer/piecewise_reply.hpp"
+#include "server/handlers/coordination.hpp"
 #include "server/http/sse_writer.hpp"
 
 namespace semantic::server {
@@ -63,14 +64,7 @@ net::awaitable<reply> drive(const answer_context& context, const run_registry::d
         if (driven.is_stopped()) co_return false;
         co_return co_await writer.write(events);
     };
-    const session_client asker{
-        context.server,
-        context.client,
-        tenant_of(context.incoming),
-        context.incoming.id,
-        context.incoming.engine,
-        choose_workers(context.server, context.incoming, job_length::long_job),
-        account_of(context.incoming)};
+    const session_client asker = client_of(context);
     scenario_run run(asker, known, wanted.run, wanted.how, send);
     auto last = co_await run.run();
     if (context.client.is_gone()) co_return std::nullopt;
