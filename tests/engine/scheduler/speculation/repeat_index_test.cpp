@@ -87,6 +87,21 @@ TEST(repeat_index, a_search_of_one_token_again_and_again_looks_at_so_many_places
     EXPECT_EQ(found.alike, 3u) << "what came before them is another token";
 }
 
+TEST(repeat_index, compares_so_many_tokens_and_not_one_more) {
+    for (const std::size_t more : {std::size_t{0}, std::size_t{1}}) {
+        repeat_index index(512);
+        const std::size_t alike = repeat_index::alike_most - 1 + more;
+        tokens said{1};
+        for (std::size_t i = 0; i < alike; ++i) said.push_back(static_cast<token_id>(100 + i));
+        said.push_back(2);
+        for (std::size_t i = 0; i < alike; ++i) said.push_back(static_cast<token_id>(100 + i));
+        EXPECT_EQ(index.find(said).alike, alike);
+        said.insert(said.begin() + 1, 99);
+        said.insert(said.end() - static_cast<std::ptrdiff_t>(alike), 99);
+        EXPECT_EQ(repeat_index(512).find(said).alike, repeat_index::alike_most);
+    }
+}
+
 TEST(repeat_index, takes_some_bytes_a_token) {
     constexpr std::size_t count = 16'384;
     repeat_index index(count);
