@@ -19,7 +19,7 @@ without_model() {
         'message_threads_.*' 'prompt_notes.*' 'prompt_text.*' 'prompt_tokens.*' 'seed_of_choice.*'
         'hostile_form.*' 'grammar_matcher.*' 'pair_index.*' 'schemas_apart.*' 'form_compiler_.*'
         'answer_grammars_cache.*' 'step_rows_.*' 'template_probe.*' 'template_values.*'
-        'told_day_.*' 'mlx_weights.*')
+        'told_day_.*' 'mlx_weights.*' 'prefill_turns.*')
     echo "${suites[*]}"
 }
 

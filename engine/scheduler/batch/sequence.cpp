@@ -79,6 +79,7 @@ sequence_view sequence::view() const {
     sequence_view seen{work_->id, position, static_cast<int>(tokens_.size()) - position,
                        prompt_done()};
     seen.next_place = states_.next_place(position);
+    seen.tenant = work_->request.tenant;
     return seen;
 }
 

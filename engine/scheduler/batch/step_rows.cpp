@@ -14,7 +14,7 @@ std::vector<step_row> step_rows::choose(const sequence_set& sequences, const hea
         views.push_back(run->view());
         views.back().waits = heads.waits(*run);
     }
-    step_plan plan = plan_step(views, chunks_, cost, last_prefilled_);
+    step_plan plan = plan_step(views, chunks_, cost, turns_);
     std::vector<step_row> rows;
     for (std::size_t index : plan.decode)
         if (reserve_frames(*runs[index], 1)) rows.push_back({runs[index], 1});
@@ -22,7 +22,7 @@ std::vector<step_row> step_rows::choose(const sequence_set& sequences, const hea
     if (drafts_ != draft_rule::never && !plan.prefill) add_drafts(rows, cost);
     if (plan.prefill) {
         sequence& run = *runs[plan.prefill->index];
-        last_prefilled_ = run.work().id;
+        turns_.take(views, plan.prefill->index);
         // A chunk needs its frames of every layer at once, a window's worth is left of some.
         int tokens =
             cut_chunk(views[plan.prefill->index].position, plan.prefill->tokens, heads.ends_of(run),

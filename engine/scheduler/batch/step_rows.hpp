@@ -42,7 +42,7 @@ class step_rows {
     storage::agent_cache_store& store_;
     const chunk_policy& chunks_;
     const draft_rule drafts_;
-    request_id last_prefilled_ = 0;
+    prefill_turns turns_;
 };
 
 }  // namespace semantic::engine

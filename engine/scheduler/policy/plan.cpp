@@ -24,23 +24,17 @@ constexpr int crowd_from = 8;
 // between two tokens and still gets a quarter of the time.
 constexpr double crowd_slack = 4.0 / 3.0;
 
-// Seconds that a step may take in which `decoding` sequences have their next token, which takes
-// `decode_seconds` alone. Each of them waits for a chunk: the more there are, the shorter it is.
-double step_seconds(int decoding, double decode_seconds, const chunk_policy& policy) {
-    const double latency = std::chrono::duration<double>(policy.decode_latency).count();
-    const double share = latency * std::min(1.0, static_cast<double>(crowd_from) / decoding);
-    return std::max(share, std::min(latency, decode_seconds * crowd_slack));
-}
+// While answers of other tenants wait, a chunk gets no more time than their decoding takes: half of
+// the step each, so that one tenant's prompts never slow others' answers by more than that.
+constexpr double foreign_slack = 2;
 
-// Whose turn it is among those that prefill: the lowest id above `last`, else the lowest of all.
-std::optional<std::size_t> next_prefill(std::span<const sequence_view> running, request_id last) {
-    std::optional<std::size_t> above, lowest;
-    for (std::size_t i = 0; i < running.size(); ++i) {
-        if (running[i].decoding || running[i].pending == 0 || running[i].waits) continue;
-        if (!lowest || running[i].id < running[*lowest].id) lowest = i;
-        if (running[i].id > last && (!above || running[i].id < running[*above].id)) above = i;
-    }
-    return above ? above : lowest;
+// Seconds that a step may take in which `waiting` answers have their next token, which takes
+// `decode_seconds` alone. Each of them waits for a chunk: the more there are, the shorter it is.
+double step_seconds(waiting_answers waiting, double decode_seconds, const chunk_policy& policy) {
+    const double latency = std::chrono::duration<double>(policy.decode_latency).count();
+    const double share = latency * std::min(1.0, static_cast<double>(crowd_from) / waiting.total);
+    const double own = std::max(share, std::min(latency, decode_seconds * crowd_slack));
+    return waiting.foreign > 0 ? std::min(own, decode_seconds * foreign_slack) : own;
 }
 
 }  // namespace
@@ -54,29 +48,31 @@ int chunk_tokens(int position, int pending, const chunk_policy& policy) {
     return std::min(pending, std::max(chunk, policy.min_tokens));
 }
 
-int chunk_tokens_beside(int decoding, int position, int pending, const chunk_policy& policy,
-                        const step_cost& cost) {
+int chunk_tokens_beside(waiting_answers waiting, int position, int pending,
+                        const chunk_policy& policy, const step_cost& cost) {
     int alone = chunk_tokens(position, pending, policy);
     std::optional<double> token_seconds = cost.prefill_seconds(position);
     if (!token_seconds) return std::min(alone, first_chunk);
-    const double decode_seconds = cost.decode_seconds(decoding);
-    double left = step_seconds(decoding, decode_seconds, policy) - decode_seconds;
+    const double decode_seconds = cost.decode_seconds(waiting.total);
+    double left = step_seconds(waiting, decode_seconds, policy) - decode_seconds;
     double fitting = std::clamp(left / *token_seconds, 0.0, static_cast<double>(alone));
     int grains = static_cast<int>(fitting) / chunk_grain;
     return fitting >= alone ? alone : std::min(alone, std::max(grains, 1) * chunk_grain);
 }
 
 step_plan plan_step(std::span<const sequence_view> running, const chunk_policy& policy,
-                    const step_cost& cost, request_id last_prefilled) {
+                    const step_cost& cost, const prefill_turns& turns) {
     step_plan step;
     for (std::size_t i = 0; i < running.size(); ++i)
         if (running[i].decoding) step.decode.push_back(i);
-    if (auto index = next_prefill(running, last_prefilled)) {
+    if (auto index = turns.choose(running)) {
         const sequence_view& sequence = running[*index];
-        int decoding = static_cast<int>(step.decode.size());
-        int tokens = decoding == 0 ? chunk_tokens(sequence.position, sequence.pending, policy)
-                                   : chunk_tokens_beside(decoding, sequence.position,
-                                                         sequence.pending, policy, cost);
+        waiting_answers waiting{static_cast<int>(step.decode.size())};
+        for (std::size_t i : step.decode)
+            waiting.foreign += running[i].tenant != sequence.tenant ? 1 : 0;
+        int tokens = waiting.total == 0 ? chunk_tokens(sequence.position, sequence.pending, policy)
+                                        : chunk_tokens_beside(waiting, sequence.position,
+                                                              sequence.pending, policy, cost);
         const int left = sequence.next_place - sequence.position;
         step.prefill = prefill_chunk{*index, left > 0 ? std::min(tokens, left) : tokens};
     }

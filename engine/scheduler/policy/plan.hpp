@@ -9,27 +9,19 @@
 #include <span>
 #include <vector>
 
+#include "engine/scheduler/policy/prefill_turns.hpp"
+#include "engine/scheduler/policy/sequence_view.hpp"
 #include "engine/scheduler/policy/step_cost.hpp"
-#include "engine/types/generation.hpp"
 
 namespace semantic::engine {
-
-/// A running sequence as the plan sees it.
-struct sequence_view {
-    request_id id = 0;
-    int position = 0;  // tokens whose KV exists
-    int pending = 0;   // tokens known but not yet run: the rest of the prompt, or 1 when decoding
-    bool decoding = false;  // its prompt is done
-    bool waits = false;     // another one reads its prompt's beginning (shared_heads)
-    int next_place = 0;     // where a chunk has to end at the latest; 0: nowhere
-};
 
 struct chunk_policy {
     int min_tokens = 512;
     int max_tokens = 4096;
     int threshold_tokens =
         2048;  // a prompt rest up to this long is run as one chunk when nobody decodes
-    // What a step may take while anybody decodes; a crowd's steps are shorter (plan.cpp).
+    // What a step may take while anybody decodes; a crowd's steps, and those in which other
+    // tenants' answers wait for a prompt, are shorter (plan.cpp).
     std::chrono::milliseconds decode_latency{200};
 };
 
@@ -48,14 +40,19 @@ struct step_plan {
 /// decodes: attention makes later chunks dearer, so they get shorter.
 int chunk_tokens(int position, int pending, const chunk_policy& policy);
 
-/// The same while `decoding` sequences wait for their next token: as many as the step has time for,
-/// and a few in every step whatever they cost, so that no prompt starves.
-int chunk_tokens_beside(int decoding, int position, int pending, const chunk_policy& policy,
-                        const step_cost& cost);
+/// Those that wait for their next token while a chunk runs.
+struct waiting_answers {
+    int total = 0;
+    int foreign = 0;  // of other tenants than the chunk's
+};
 
-/// `last_prefilled`: whose chunk the step before ran; prefills take turns in order of id, starting
-/// behind it, but for those that wait.
+/// The same while answers wait: as many as the step has time for, and a few in every step whatever
+/// they cost, so that no prompt starves.
+int chunk_tokens_beside(waiting_answers waiting, int position, int pending,
+                        const chunk_policy& policy, const step_cost& cost);
+
+/// `turns`: whose chunks the steps before ran.
 step_plan plan_step(std::span<const sequence_view> running, const chunk_policy& policy,
-                    const step_cost& cost, request_id last_prefilled);
+                    const step_cost& cost, const prefill_turns& turns);
 
 }  // namespace semantic::engine

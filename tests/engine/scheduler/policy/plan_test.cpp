@@ -29,12 +29,12 @@ step_cost learnt_from(std::vector<step_sample> steps) {
 }
 
 TEST(plan_step, nothing_running_is_an_empty_step) {
-    EXPECT_TRUE(plan_step({}, policy, unknown, 0).empty());
+    EXPECT_TRUE(plan_step({}, policy, unknown, {}).empty());
 }
 
 TEST(plan_step, every_decoding_sequence_gets_one_token_in_each_step) {
     std::vector<sequence_view> running{{1, 10, 1, true}, {2, 0, 9000, false}, {3, 700, 1, true}};
-    step_plan step = plan_step(running, policy, unknown, 0);
+    step_plan step = plan_step(running, policy, unknown, {});
     EXPECT_EQ(step.decode, (std::vector<std::size_t>{0, 2}));
     ASSERT_TRUE(step.prefill);
     EXPECT_EQ(step.prefill->index, 1u);
@@ -42,36 +42,50 @@ TEST(plan_step, every_decoding_sequence_gets_one_token_in_each_step) {
 
 TEST(plan_step, a_chunk_beside_decoding_sequences_fills_the_time_they_leave) {
     std::vector<sequence_view> running{{1, 10, 1, true}, {2, 0, 9000, false}};
-    EXPECT_EQ(plan_step(running, policy, unknown, 0).prefill->tokens, 64);  // the first is a guess
+    EXPECT_EQ(plan_step(running, policy, unknown, {}).prefill->tokens, 64);  // the first is a guess
     step_cost cost = learnt_from({{1, 0, 0, 0.050}, {0, 0, 1000, 1.0}});
-    EXPECT_EQ(plan_step(running, policy, cost, 0).prefill->tokens, 144);  // 150 ms for 1 ms each
+    EXPECT_EQ(plan_step(running, policy, cost, {}).prefill->tokens, 144);  // 150 ms for 1 ms each
     running[0].decoding = false;
-    EXPECT_EQ(plan_step(running, policy, cost, 1).prefill->tokens, 4096);
+    running[0].pending = 0;
+    EXPECT_EQ(plan_step(running, policy, cost, {}).prefill->tokens, 4096);
 }
 
 TEST(plan_step, a_chunk_ends_at_the_next_place_whose_state_is_kept) {
     std::vector<sequence_view> running{{1, 100, 9000, false, false, 150}};
-    EXPECT_EQ(plan_step(running, policy, unknown, 0).prefill->tokens, 50);
+    EXPECT_EQ(plan_step(running, policy, unknown, {}).prefill->tokens, 50);
     running[0].next_place = 101;
-    EXPECT_EQ(plan_step(running, policy, unknown, 0).prefill->tokens, 1);
+    EXPECT_EQ(plan_step(running, policy, unknown, {}).prefill->tokens, 1);
     running[0].next_place = 100 + 4096;
-    EXPECT_EQ(plan_step(running, policy, unknown, 0).prefill->tokens, 4096);
+    EXPECT_EQ(plan_step(running, policy, unknown, {}).prefill->tokens, 4096);
     running[0].next_place = 100 + 4097;
-    EXPECT_EQ(plan_step(running, policy, unknown, 0).prefill->tokens, 4096);
+    EXPECT_EQ(plan_step(running, policy, unknown, {}).prefill->tokens, 4096);
     running[0].next_place = 0;
-    EXPECT_EQ(plan_step(running, policy, unknown, 0).prefill->tokens, 4096);
+    EXPECT_EQ(plan_step(running, policy, unknown, {}).prefill->tokens, 4096);
 }
 
-TEST(plan_step, prefills_take_turns_chunk_by_chunk) {
-    std::vector<sequence_view> running{
-        {5, 0, 9000, false}, {2, 0, 9000, false}, {9, 0, 9000, false}};
-    request_id last = 0;
-    std::vector<request_id> order;
-    for (int i = 0; i < 6; ++i) {
-        last = running[plan_step(running, policy, unknown, last).prefill->index].id;
-        order.push_back(last);
-    }
-    EXPECT_EQ(order, (std::vector<request_id>{2, 5, 9, 2, 5, 9}));
+TEST(chunk_tokens, answers_of_other_tenants_wait_no_longer_for_a_chunk_than_for_each_other) {
+    step_cost cost = learnt_from({{4, 0, 0, 0.064}, {0, 0, 1000, 1.0}});  // 1 ms a token
+    struct row {
+        int foreign, expected;
+    };
+    for (row r : {row{0, 128}, row{1, 64}, row{4, 64}})
+        EXPECT_EQ(chunk_tokens_beside({4, r.foreign}, 0, 9000, policy, cost), r.expected)
+            << r.foreign;
+    cost = learnt_from({{4, 0, 0, 0.190}, {0, 0, 1000, 1.0}});
+    EXPECT_EQ(chunk_tokens_beside({4, 4}, 0, 9000, policy, cost), 16) << "the latency holds";
+}
+
+TEST(plan_step, a_chunk_is_shorter_where_answers_of_other_tenants_decode) {
+    step_cost cost = learnt_from({{2, 0, 0, 0.064}, {0, 0, 1000, 1.0}});
+    const storage::tenant_id one{}, two{{1, 2}};
+    std::vector<sequence_view> running{{1, 10, 1, true}, {2, 0, 9000, false}, {3, 700, 1, true}};
+    EXPECT_EQ(plan_step(running, policy, cost, {}).prefill->tokens, 128);
+    running[1].tenant = two;
+    EXPECT_EQ(plan_step(running, policy, cost, {}).prefill->tokens, 64);
+    running[0].tenant = running[2].tenant = two;
+    EXPECT_EQ(plan_step(running, policy, cost, {}).prefill->tokens, 128);
+    running[2].tenant = one;
+    EXPECT_EQ(plan_step(running, policy, cost, {}).prefill->tokens, 64);
 }
 
 TEST(chunk_tokens, alone_a_long_prompt_gets_shorter_chunks_the_deeper_it_is) {
@@ -95,11 +109,11 @@ TEST(chunk_tokens, never_exceeds_what_is_pending_or_the_largest_chunk) {
         EXPECT_GE(alone, 1);
         EXPECT_LE(alone, std::min(pending, policy.max_tokens));
         for (const step_cost& cost : {unknown, fast}) {
-            int shared = chunk_tokens_beside(1, 0, pending, policy, cost);
+            int shared = chunk_tokens_beside({1}, 0, pending, policy, cost);
             EXPECT_GE(shared, 1);
             EXPECT_LE(shared, alone);
         }
-        EXPECT_EQ(chunk_tokens_beside(1, 0, pending, policy, fast), alone) << "all of it fits";
+        EXPECT_EQ(chunk_tokens_beside({1}, 0, pending, policy, fast), alone) << "all of it fits";
     }
     chunk_policy small{16, 32, 2048};
     EXPECT_EQ(chunk_tokens(0, 2000, small), 32);
@@ -107,8 +121,8 @@ TEST(chunk_tokens, never_exceeds_what_is_pending_or_the_largest_chunk) {
 
 TEST(chunk_tokens, a_step_that_has_no_time_left_still_runs_a_few) {
     step_cost slow = learnt_from({{16, 0, 0, 0.5}, {0, 0, 1000, 5.0}});
-    EXPECT_EQ(chunk_tokens_beside(16, 0, 9000, policy, slow), 16);
-    EXPECT_EQ(chunk_tokens_beside(16, 0, 3, policy, slow), 3);
+    EXPECT_EQ(chunk_tokens_beside({16}, 0, 9000, policy, slow), 16);
+    EXPECT_EQ(chunk_tokens_beside({16}, 0, 3, policy, slow), 3);
 }
 
 TEST(chunk_tokens, beside_decoding_sequences_it_is_whole_grains_of_16) {
@@ -120,7 +134,7 @@ TEST(chunk_tokens, beside_decoding_sequences_it_is_whole_grains_of_16) {
                   row{149, 48}, row{50, 16}}) {
         chunk_policy tight = policy;
         tight.decode_latency = std::chrono::milliseconds(r.milliseconds);
-        EXPECT_EQ(chunk_tokens_beside(1, 0, 9000, tight, cost), r.expected) << r.milliseconds;
+        EXPECT_EQ(chunk_tokens_beside({1}, 0, 9000, tight, cost), r.expected) << r.milliseconds;
     }
 }
 
@@ -136,7 +150,7 @@ TEST(chunk_tokens, a_crowd_that_decodes_waits_less_for_a_chunk) {
                   row{25, 0.016, 48}, row{200, 0.016, 16}, row{200, 0.150, 48}, row{200, 0.160, 32},
                   row{200, 0.180, 16}, row{16, 0.096, 32}, row{16, 0.120, 32}}) {
         step_cost cost = learnt_from({{r.decoding, 0, 0, r.decode_seconds}, {0, 0, 1000, 1.0}});
-        EXPECT_EQ(chunk_tokens_beside(r.decoding, 0, 9000, policy, cost), r.expected)
+        EXPECT_EQ(chunk_tokens_beside({r.decoding}, 0, 9000, policy, cost), r.expected)
             << r.decoding << " of " << r.decode_seconds;
     }
 }
@@ -198,7 +212,7 @@ TEST(step_cost, steps_beside_decoding_sequences_settle_on_the_latency_asked_for)
         double seconds = 0;
         int position = 0, steps = 0;
         for (; position + 400 < 32000; ++steps) {
-            int tokens = chunk_tokens_beside(4, position, 32000 - position, policy, cost);
+            int tokens = chunk_tokens_beside({4}, position, 32000 - position, policy, cost);
             step_sample ran{4, position, tokens, 0};
             ran.seconds = seconds_of(ran);
             if (steps >= 16) {

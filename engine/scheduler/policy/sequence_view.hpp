@@ -1,0 +1,19 @@
+#pragma once
+// A running sequence as the plan of a step sees it. Plain data.
+
+#include "engine/types/generation.hpp"
+#include "storage/types/ids.hpp"
+
+namespace semantic::engine {
+
+struct sequence_view {
+    request_id id = 0;
+    int position = 0;  // tokens whose KV exists
+    int pending = 0;   // tokens known but not yet run: the rest of the prompt, or 1 when decoding
+    bool decoding = false;  // its prompt is done
+    bool waits = false;     // another one reads its prompt's beginning (shared_heads)
+    int next_place = 0;     // where a chunk has to end at the latest; 0: nowhere
+    storage::tenant_id tenant{};
+};
+
+}  // namespace semantic::engine
