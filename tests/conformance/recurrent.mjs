@@ -3,11 +3,29 @@
 // one shows in the words.
 
 import assert from 'node:assert/strict';
-import { existsSync, readdirSync, statSync, truncateSync } from 'node:fs';
+import {
+  cpSync,
+  existsSync,
+  readdirSync,
+  readFileSync,
+  statSync,
+  truncateSync,
+  writeFileSync,
+} from 'node:fs';
 import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 
-import { converse, main, make_folder, Server, text_of, user } from './harness.mjs';
+import {
+  converse,
+  free_port,
+  main,
+  make_folder,
+  run_to_end,
+  Server,
+  text_of,
+  user,
+} from './harness.mjs';
+import { registry_of, tiny } from './swapping.mjs';
 import { lines } from './text.mjs';
 
 const source = join(dirname(fileURLToPath(import.meta.url)), '..', '..');
@@ -163,6 +181,39 @@ async function cases_of(folder) {
   );
 }
 
-const all = {};
+/** A copy of the model whose config says of every layer that it is recurrent. */
+function unattending(folder) {
+  const copy = join(make_folder(), 'unattending');
+  cpSync(folder, copy, { recursive: true });
+  const path = join(copy, 'config.json');
+  const config = JSON.parse(readFileSync(path));
+  config.layer_types = config.layer_types.map(() => 'linear_attention');
+  writeFileSync(path, JSON.stringify(config));
+  return copy;
+}
+
+const all = {
+  async 'a model without any layer that attends is refused by name, at the start and in lists'() {
+    const path = unattending(folders[0]);
+    const why = /none of the 8 layers of this qwen3_5_text attends/;
+    const cache = make_folder();
+    const port = String(await free_port());
+    const args = ['--model', path, '--port', port, '--cache-dir', cache];
+    const { code, err } = await run_to_end(args);
+    assert.equal(code, 1, err);
+    assert.match(err, why);
+    const registry = registry_of([
+      { name: 'first', path: tiny, recipe: 'k16v16' },
+      { name: 'recurrences', path },
+    ]);
+    const server = await Server.start({ cache, args: ['--models-file', registry] });
+    const { data } = await (await fetch(`${server.url}/v1/models`)).json();
+    const card = data.find(({ id }) => id === 'recurrences');
+    assert.equal(card.state, 'failed', JSON.stringify(card));
+    assert.match(JSON.stringify(card), why);
+    assert.ok(!JSON.stringify(card).includes(path), 'no path of this machine');
+    await server.stop();
+  },
+};
 for (const folder of folders) Object.assign(all, await cases_of(folder));
 await main(all, 120_000);

@@ -5,6 +5,8 @@
 #include <gtest/gtest.h>
 
 #include <filesystem>
+#include <fstream>
+#include <iterator>
 #include <set>
 #include <sstream>
 #include <string>
@@ -219,6 +221,20 @@ TEST_F(inspect_test, the_guide_names_every_family_that_loads_and_no_other) {
     EXPECT_EQ(architectures.erase("general.architecture"), 1u);
     EXPECT_EQ(types, supported_in(report("--model " + path("odd"), 1)));
     EXPECT_EQ(architectures, supported_in(report("--model " + path("odd.gguf"), 1)));
+}
+
+TEST_F(inspect_test, tells_that_no_layer_of_a_recurrent_model_attends) {
+    const std::string model = path("recurrent");
+    fs::copy(SEMANTIC_SOURCE_DIR "/etc/models/semantic-tiny-recurrent", model);
+    std::ifstream file(model + "/config.json");
+    json::value config = json::parse(std::string(std::istreambuf_iterator<char>(file), {}));
+    for (json::value& kind : config.at("layer_types").as_array()) kind = "linear_attention";
+    write(model + "/config.json", json::serialize(config));
+    const json::object is = report("--model " + model, 1);
+    EXPECT_FALSE(is.at("loads").as_bool());
+    EXPECT_TRUE(has_problem(
+        is, {"config.json", "none of the 8 layers of this qwen3_5_text attends", "not supported"}))
+        << json::serialize(is);
 }
 
 TEST_F(inspect_test, tells_a_damaged_file_once) {

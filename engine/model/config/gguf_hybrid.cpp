@@ -23,7 +23,8 @@ void gguf_hybrid::read() {
     if (type_ == "lfm2" || type_ == "lfm2_moe") read_short_convolution();
     if (type_.starts_with("qwen")) read_delta_rule();
     if (type_ == "granitemoehybrid" || type_ == "nemotron_h") read_state_space();
-    config_["num_key_value_heads"] = std::ranges::max(kv_heads_);
+    // Where no layer attends, the reader of the config says so.
+    config_["num_key_value_heads"] = std::max<std::int64_t>(std::ranges::max(kv_heads_), 1);
     for (const std::int64_t count : kv_heads_)
         if (count != 0 && count != std::ranges::max(kv_heads_))
             keys_.complain(keys_.name_of("attention.head_count_kv") +

@@ -92,7 +92,9 @@ void read_hybrid_layers(fields& source, const family_defaults& family, model_con
     }
     if (!has_mixture) out.mixture = {};
     if (out.kv_layers() == 0)
-        source.complain("no layer attends: models of recurrent layers alone are not supported");
+        source.complain("none of the " + std::to_string(out.layers.size()) + " layers of this " +
+                        out.family +
+                        " attends: models of recurrent layers alone are not supported");
 }
 
 /// Takes rope from the layers that have none: those of `no_rope_layers` where 0 stands, or each of

@@ -7,6 +7,7 @@
 
 #include <functional>
 #include <string>
+#include <utility>
 
 #include "engine/model/config/model_config.hpp"
 #include "engine/model/weights/weights.hpp"
@@ -157,6 +158,37 @@ TEST(gguf_config, what_is_not_computed_is_refused_by_its_key) {
         const std::string got = refusal(file);
         EXPECT_NE(got.find(each.says), got.npos) << each.name << ": " << got;
     }
+}
+
+TEST(gguf_config, a_hybrid_none_of_whose_layers_attends_is_refused_by_its_architecture) {
+    const auto refusal_at = [](std::uint32_t attention_every) {
+        gguf_writer file;
+        file.pair("general.architecture", "qwen35");
+        const std::pair<const char*, std::uint32_t> numbers[] = {
+            {"block_count", 3},
+            {"context_length", 256},
+            {"embedding_length", 64},
+            {"attention.head_count", 4},
+            {"attention.head_count_kv", 2},
+            {"attention.key_length", 16},
+            {"attention.value_length", 16},
+            {"feed_forward_length", 128},
+            {"ssm.time_step_rank", 2},
+            {"ssm.inner_size", 64},
+            {"ssm.group_count", 2},
+            {"ssm.state_size", 32},
+            {"ssm.conv_kernel", 4},
+            {"rope.dimension_count", 8},
+            {"full_attention_interval", attention_every}};
+        for (const auto& [key, value] : numbers)
+            add_u32(file, ("qwen35." + std::string(key)).c_str(), value);
+        add_f32(file, "qwen35.attention.layer_norm_rms_epsilon", 1e-6f);
+        file.tensor("token_embd.weight", {64, 40}, 0, std::string(64 * 40 * 4, '\0'));
+        return refusal(file);
+    };
+    EXPECT_EQ(refusal_at(3), "taken");
+    const std::string got = refusal_at(4);
+    EXPECT_NE(got.find("none of the 3 layers of this qwen3_5_text attends"), got.npos) << got;
 }
 
 TEST(gguf_config, an_unknown_architecture_is_refused_with_the_known_ones) {

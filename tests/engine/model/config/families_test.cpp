@@ -236,5 +236,30 @@ TEST(families, unsupported_gemma4_values_are_refused_by_name) {
                    "vocab_size_per_layer_input is not vocab_size 320");
 }
 
+TEST(families, of_recurrent_layers_alone_are_refused_by_name) {
+    const std::string shape = R"("num_hidden_layers": 3, "hidden_size": 64,
+        "num_attention_heads": 4, "num_key_value_heads": 2, "intermediate_size": 128, )";
+    const std::string linear = R"("linear_num_key_heads": 2, "linear_num_value_heads": 2,
+        "linear_key_head_dim": 32, "linear_value_head_dim": 32, )";
+    const std::string space = R"("mamba_num_heads": 4, "mamba_n_heads": 4, "mamba_head_dim": 32,
+        "mamba_d_head": 32, "mamba_d_state": 16, "ssm_state_size": 16, "mamba_expand": 2,
+        "expand": 2, "n_groups": 1, "mamba_n_groups": 1, )";
+    const auto three = [](const std::string& kind) {
+        return R"("layer_types": [")" + kind + R"(", ")" + kind + R"(", ")" + kind + R"("])";
+    };
+    const auto expect_named = [&](const std::string& type, const std::string& fields) {
+        expect_refusal(type, shape + fields,
+                       "none of the 3 layers of this " + type +
+                           " attends: models of recurrent layers alone are not supported");
+    };
+    for (const char* type : {"qwen3_5_text", "qwen3_next"})
+        expect_named(type, linear + three("linear_attention"));
+    expect_named("lfm2", three("conv"));
+    expect_named("granitemoehybrid", space + three("mamba"));
+    expect_named("nemotron_h", space + R"("hybrid_override_pattern": "M-M")");
+    parsed("qwen3_5_text", shape + linear + R"("layer_types": ["linear_attention",
+        "full_attention", "linear_attention"])");
+}
+
 }  // namespace
 }  // namespace semantic::engine
