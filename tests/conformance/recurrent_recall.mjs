@@ -6,7 +6,8 @@
 // RECALL_PER_LENGTH: cases of each context length (60: all); without it one of each kind of the
 // shortest length. RECALL_MODELS: FOLDER-OR-FILE,... beside the model of the tree; a card's figures
 // are known of those named semantic-tiny-{recurrent,hybrid}{-4bit,-Q4_K_M.gguf}. Greedy answers of
-// the unquantised weights lie in the golden folder, or in RECALL_ANSWERS.
+// the unquantised weights lie in the golden folder, or in RECALL_ANSWERS. RECALL_WAYS: WORDS,...
+// asks in those ways alone that have one of the words in their name, and as the card says.
 
 import assert from 'node:assert/strict';
 import { existsSync, readFileSync } from 'node:fs';
@@ -22,6 +23,7 @@ const golden = join(tests, 'golden');
 const per_length = Number(process.env.RECALL_PER_LENGTH ?? 0);
 const embedded = 'semantic-tiny-recurrent';
 const models = process.env.RECALL_MODELS?.split(',') ?? [embedded];
+const ways = process.env.RECALL_WAYS?.split(',');
 // Percent of 60 cases at 512 to 8,192 tokens, from the cards of the models; GGUF files are Q4_K_M.
 const lengths = [512, 1024, 2048, 4096, 8192];
 const cards = {
@@ -52,13 +54,25 @@ function choose_cases() {
   return ['chat', 'paste', 'needle'].map((kind) => all.find((one) => one.kind === kind));
 }
 
-/** What the unquantised weights said to each case; nothing where it is not known. */
+/** What the unquantised weights said to each case (`out`), and whether it is right (`ok`); nothing
+ *  where it is not known. */
 function answers_of(name) {
   const file = `${name}-answers.jsonl`;
   const place = [process.env.RECALL_ANSWERS, golden].find(
     (folder) => folder && existsSync(join(folder, file)),
   );
-  return place && read_lines(join(place, file)).map((one) => one.out);
+  return place && read_lines(join(place, file));
+}
+
+/** How many of the cases have to be right: as many as the unquantised weights or the card know but
+ *  one in 15, which quantisation may cost; four in five of a model of which nothing is known. */
+function least_right(name, known) {
+  const off = Math.floor(cases.length / 15);
+  if (known) return cases.filter(({ number }) => known[number].ok).length - off;
+  const card = cards[name];
+  if (!card) return cases.length * 0.8;
+  const sum = cases.reduce((all, { length }) => all + card[lengths.indexOf(length)] / 100, 0);
+  return Math.floor(sum) - off;
 }
 
 const cases = choose_cases();
@@ -102,6 +116,10 @@ function cases_of(model) {
   const cache = make_folder();
   let server;
   let expected;
+  const end = async () => {
+    await server?.stop();
+    server = undefined;
+  };
   const expect_same = (answers, least = 0.5) => {
     answers.forEach((answer, i) => {
       const { number, length } = cases[i];
@@ -118,7 +136,7 @@ function cases_of(model) {
       expected = answers.map(text_of);
       const right = cases.map((one, i) => knows(one, expected[i]));
       const count = right.filter(Boolean).length;
-      const same = known && cases.filter((one, i) => known[one.number] === expected[i]).length;
+      const same = known && cases.filter((one, i) => known[one.number].out === expected[i]).length;
       console.log(
         `figures ${basename(model)}: ${count} of ${cases.length} right` +
           (known ? `, ${same} word for word as the unquantised weights'` : ''),
@@ -132,7 +150,8 @@ function cases_of(model) {
         if (asked.length === 60 && cards[name])
           assert.ok(Math.abs(percent - cards[name][i]) <= points_off, `card: ${cards[name][i]}`);
       });
-      assert.ok(count >= cases.length * 0.8, `${count} of ${cases.length}`);
+      const least = least_right(name, known);
+      assert.ok(count >= least, `${count} of ${cases.length}, not ${least}`);
       if (known) assert.ok(same >= cases.length * 0.6, `${same} of ${cases.length}`);
     },
 
@@ -180,7 +199,6 @@ function cases_of(model) {
       }
       expect_same(await ask_all(other, agent_of));
       await other.stop();
-      await server.stop();
     },
 
     async 'the same swapped out and back'() {
@@ -189,19 +207,22 @@ function cases_of(model) {
         { name: 'second', path: path_of(model), recipe: 'k16v16' },
       ]);
       const all = ['--models-file', registry, '--model', 'second', '--admin-key', 'k'];
+      await end();
       server = await Server.start({ cache, args: all });
       expect_same(await ask_all(server, agent_of));
       await swapped(server, 'first');
       await server.ask('somebody', [user('Who are you?')]);
       await swapped(server, 'second');
       expect_same(await ask_all(server, agent_of));
-      await server.stop();
+      await end();
     },
 
     async 'the same fetched by another node'() {
       const store = ['--object-store', `dir:${make_folder()}`, '--object-store-wait-ms', '20000'];
-      const nodes = [await start(make_folder(), store), await start(make_folder(), store)];
-      expect_same(await ask_all(nodes[0], agent_of), 0);
+      await end();
+      // The first has the memories already, and uploads what the store has not got.
+      const nodes = [await start(cache, store), await start(make_folder(), store)];
+      expect_same(await ask_all(nodes[0], agent_of));
       expect_same(await ask_all(nodes[1], agent_of));
       const samples = await nodes[1].metrics();
       assert.ok(samples.semantic_shared_agents_fetched_total >= cases.length);
@@ -209,6 +230,7 @@ function cases_of(model) {
     },
 
     async 'ten turns with two kills say what ten turns say'() {
+      await end();
       const turns = cases[0].messages.filter(({ role }) => role === 'user').slice(-2);
       const lines = [
         'My dog is called Biscuit and my cat is called Pepper.',
@@ -238,8 +260,11 @@ function cases_of(model) {
       assert.deepEqual(await talk([4, 8]), await talk([]));
     },
   };
+  const chosen = Object.entries(held).filter(
+    ([promise], i) => i === 0 || !ways || ways.some((word) => promise.includes(word)),
+  );
   return Object.fromEntries(
-    Object.entries(held).map(([promise, hold]) => [`${basename(model)}: ${promise}`, hold]),
+    chosen.map(([promise, hold]) => [`${basename(model)}: ${promise}`, hold]),
   );
 }
 
