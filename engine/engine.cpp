@@ -248,10 +248,12 @@ scheduler_options local_engine::options_for_scheduler(engine_options options) co
                          template_.thinking_end(),
                          {.grain = std::max(pool_->layout().recipe().wide_tail, 1),
                           .per_turn = options.states_per_turn,
-                          .per_agent = options.states_per_agent}};
+                          .per_agent = options.states_per_agent},
+                         options.kept_form_bytes};
     out.batch.early_save_tokens = options.block_tokens;
     out.compute_threads = options.compute_threads;
     out.max_queued = options.max_queued;
+    out.request_bytes = options.request_bytes;
     out.max_hot_agents = options.max_hot_agents;
     out.save_wait = options.save_wait;
     out.on_warning = std::move(options.on_warning);

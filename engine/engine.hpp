@@ -33,6 +33,7 @@
 #include "storage/types/node_news_counts.hpp"
 #include "storage/types/probe.hpp"
 #include "storage/types/shared_agents_counts.hpp"
+#include "storage/types/work_budget.hpp"
 
 namespace semantic::storage {
 class agent_leases;
@@ -90,6 +91,10 @@ struct engine_options {
     /// How long a step may take while anybody decodes: what bounds the chunk of a prompt beside it.
     std::chrono::milliseconds decode_latency{200};
     int max_batch = 16;
+    /// Memory that one request may be given to render it and to compile its form, and what is kept
+    /// of the form's automaton between two tokens of its answer.
+    std::size_t request_bytes = storage::work_budget::bytes_default;
+    std::size_t kept_form_bytes = std::size_t{4} << 20;
     /// Whether what may come next is run with what is known, and taken where it is what is drawn.
     /// Changes when tokens come, and never which.
     draft_rule speculation = draft_rule::where_faster;

@@ -51,6 +51,15 @@ http_limits limits_of(const app_options& options) {
     return limits;
 }
 
+client_memory choose_client_memory(const app_options& options) {
+    const std::uint64_t asked = std::uint64_t{options.settings.memory_limit_mb} << 20;
+    auto chosen = client_memory::choose(find_memory_limit(asked).bytes, options.settings);
+    const std::size_t bodies =
+        options.limits.bodies_at_once * (options.settings.body_limit_mb << 20);
+    chosen.body_bytes = std::min(chosen.body_bytes, bodies);
+    return chosen;
+}
+
 std::string authority(const std::string& host, std::uint16_t port) {
     std::string name = host.find(':') == std::string::npos ? host : "[" + std::string(host) + "]";
     return name + ":" + std::to_string(port);
@@ -85,15 +94,11 @@ app::app(app_options options)
       large_jobs_(large_job_count, 1, large_job_niceness),
       transfers_(transfer_count, transfer_count - 1),
       slots_(options_.limits, needs_key(options_.settings)),
-      bodies_(options_.limits.bodies_at_once * (options_.settings.body_limit_mb << 20),
-              options_.limits.body_bytes_free,
-              shared_slots::share(
-                  options_.limits.bodies_at_once * (options_.settings.body_limit_mb << 20),
-                  needs_key(options_.settings))),
+      client_memory_(choose_client_memory(options_)),
+      bodies_(client_memory_.body_bytes, options_.limits.body_bytes_free,
+              shared_slots::share(client_memory_.body_bytes, needs_key(options_.settings))),
       replies_(options_.settings.body_limit_mb << 20, options_.limits.body_bytes_free),
       waking_(context_.get_executor()),
-      client_memory_(client_memory::choose(
-          find_memory_limit(std::uint64_t{options_.settings.memory_limit_mb} << 20).bytes)),
       coordination_(client_memory_.sessions),
       runs_(client_memory_.runs),
       responses_(client_memory_.response_bytes, client_memory_.background),

@@ -123,12 +123,12 @@ class app {
     shared_slots slots_;
     socket_checks sockets_;
     default_seed seed_;
+    const client_memory client_memory_;
     body_budget bodies_;
     body_budget replies_;
     server_probe probe_;
     turns_in_flight turns_;
     waking_streams waking_;
-    const client_memory client_memory_;
     session_registry coordination_;
     run_registry runs_;
     response_registry responses_;

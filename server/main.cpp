@@ -9,6 +9,7 @@
 #include "server/config/config.hpp"
 #include "server/config/hub_model.hpp"
 #include "server/config/model_path.hpp"
+#include "server/models/client_memory.hpp"
 #include "server/models/memory_limits.hpp"
 #include "server/models/memory_plan.hpp"
 #include "server/models/registry.hpp"
@@ -182,6 +183,9 @@ class loader {
         server::log_event(server::log_level::info,
                           "memory for " + model.name + ": " + server::to_text(*plan));
         options.cache_budget_bytes = plan->pool;
+        const auto clients = server::client_memory::choose(plan->limit.bytes, settings_);
+        options.request_bytes = clients.request_bytes;
+        options.kept_form_bytes = clients.kept_form_bytes;
         if (plan->paged > 0)
             server::log_event(server::log_level::warning,
                               model.name + " does not fit the memory: " + server::to_text(*plan));
@@ -238,6 +242,16 @@ int serve(const server::config& settings, const std::vector<std::string>& argume
                               std::to_string(settings.max_connections) + ": it takes " +
                               std::to_string(options.settings.max_connections) +
                               " (raise the limit with ulimit -n)");
+    const std::uint64_t asked = std::uint64_t{settings.memory_limit_mb} << 20;
+    const server::memory_limit limit = server::find_memory_limit(asked);
+    const auto clients = server::client_memory::choose(limit.bytes, options.settings);
+    if (clients.connections < options.settings.max_connections)
+        server::log_event(server::log_level::warning,
+                          "the memory, " + limit.name + ", has no room for --max-connections " +
+                              std::to_string(options.settings.max_connections) + ": it takes " +
+                              std::to_string(clients.connections));
+    options.settings.max_connections = clients.connections;
+    options.limits.request_bytes_max = clients.request_bytes;
     options.models = models;
     options.cache_directory =
         engine_options_of(settings, models.at(models.start())).cache_directory;

@@ -17,10 +17,12 @@ constexpr std::size_t nodes_a_place = 8;
 
 output_constraint::output_constraint(std::shared_ptr<const grammar_program> program,
                                      const tokenizer& words, const vocabulary_trie& trie,
-                                     const std::vector<token_id>& stop_tokens)
+                                     const std::vector<token_id>& stop_tokens,
+                                     std::size_t kept_bytes)
     : tokenizer_(words),
       trie_(trie),
       stop_tokens_(stop_tokens),
+      kept_bytes_(kept_bytes),
       matcher_(std::move(program), {work_at_first, automaton_bytes_max}) {}
 
 output_constraint::output_constraint(std::shared_ptr<const grammar> rules, const tokenizer& words,
@@ -58,7 +60,7 @@ void output_constraint::take(token_id token) {
     at_ = state_after(token);
     open_walk_ = {};
     here_.clear();
-    if (matcher_.memory_bytes() > kept_automaton_bytes_max) {
+    if (matcher_.memory_bytes() > kept_bytes_) {
         at_ = matcher_.forget_all_but(*at_);
         allowed_.clear();
     }

@@ -23,10 +23,12 @@ class output_constraint {
     static constexpr std::size_t automaton_bytes_max = std::size_t{16} << 20;
     static constexpr std::size_t kept_automaton_bytes_max = std::size_t{4} << 20;
 
-    /// `words`, `trie` and `stop_tokens` (sorted) must outlive this. Whatever looks at the grammar
-    /// throws grammar_too_large where it can be read in too many ways.
+    /// `words`, `trie` and `stop_tokens` (sorted) must outlive this. `kept_bytes`: what is kept of
+    /// the automaton after a token. Whatever looks at the grammar throws grammar_too_large where it
+    /// can be read in too many ways.
     output_constraint(std::shared_ptr<const grammar_program> program, const tokenizer& words,
-                      const vocabulary_trie& trie, const std::vector<token_id>& stop_tokens);
+                      const vocabulary_trie& trie, const std::vector<token_id>& stop_tokens,
+                      std::size_t kept_bytes = kept_automaton_bytes_max);
     /// The same, with a program of its own.
     output_constraint(std::shared_ptr<const grammar> rules, const tokenizer& words,
                       const vocabulary_trie& trie, const std::vector<token_id>& stop_tokens);
@@ -74,6 +76,7 @@ class output_constraint {
     const tokenizer& tokenizer_;
     const vocabulary_trie& trie_;
     const std::vector<token_id>& stop_tokens_;
+    const std::size_t kept_bytes_;
     grammar_matcher matcher_;
     std::optional<grammar_matcher::state> at_;  // nothing: where the answer starts
     std::unordered_map<grammar_matcher::state, token_set>

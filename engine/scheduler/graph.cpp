@@ -501,6 +501,7 @@ request_id scheduler::submit(generation_request request, std::shared_ptr<generat
     work->request = std::move(request);
     if (!work->request.budget) {
         storage::work_budget::limits most;
+        most.bytes = impl_->options.request_bytes;
         most.deadline = work->request.deadline.value_or(most.deadline);
         work->request.budget = std::make_shared<storage::work_budget>(most);
     }

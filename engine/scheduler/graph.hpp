@@ -26,6 +26,7 @@
 #include "engine/scheduler/batch/batch.hpp"
 #include "engine/scheduler/queue/job.hpp"
 #include "engine/types/held_elsewhere.hpp"
+#include "storage/types/work_budget.hpp"
 
 namespace semantic::storage {
 class agent_leases;
@@ -39,6 +40,7 @@ struct scheduler_options {
     int compute_threads = 0;
     int max_queued = 256;
     int max_hot_agents = 0;
+    std::size_t request_bytes = storage::work_budget::bytes_default;  // of a request's own budget
     std::chrono::milliseconds save_wait{1000};
     std::function<void(std::string)> on_warning;
     storage::shared_agents* shared = nullptr;  // not owned, outlives the scheduler; null: none

@@ -3,12 +3,10 @@
 #include <algorithm>
 #include <filesystem>
 
-#include "engine/grammar/output_constraint.hpp"
 #include "engine/model/config/model_config.hpp"
 #include "engine/model/weights/weights.hpp"
 #include "engine/scheduler/policy/draft_plan.hpp"
 #include "server/models/client_memory.hpp"
-#include "storage/types/work_budget.hpp"
 
 namespace semantic::server {
 
@@ -21,12 +19,6 @@ constexpr std::uint64_t mib = std::uint64_t{1} << 20;
 constexpr std::uint64_t process_bytes = 64 * mib;
 // A token's texts, its place in the tokenizer and in the tries of grammars.
 constexpr std::uint64_t bytes_per_token_of_vocabulary = 512;
-// Memory of one connection: bytes read ahead, buffers and coroutines.
-constexpr std::uint64_t connection_bytes = 80 * 1024;
-// As http_limits::bodies_at_once, which is no model's.
-constexpr std::uint64_t bodies_read_at_once = 4;
-// As the threads that compile them (app.cpp).
-constexpr std::uint64_t forms_compiled_at_once = 2;
 // Activations go through the layers in panels of so many rows.
 constexpr std::uint64_t panel_rows = 512;
 
@@ -57,13 +49,6 @@ std::uint64_t weight_file_bytes(const fs::path& path) {
 
 std::uint64_t limit_of(const config& settings) {
     return find_memory_limit(static_cast<std::uint64_t>(settings.memory_limit_mb) << 20).bytes;
-}
-
-// What every running answer keeps of its form's automaton, and what two of them are compiled in.
-std::uint64_t form_bytes(int answers_at_once) {
-    return static_cast<std::uint64_t>(std::max(answers_at_once, 0)) *
-               engine::output_constraint::kept_automaton_bytes_max +
-           forms_compiled_at_once * storage::work_budget::bytes_default;
 }
 
 std::uint64_t default_pool(const memory_limit& limit, std::uint64_t left) {
@@ -123,13 +108,12 @@ storage::result<memory_needs> needs_of(const std::string& path, const config& se
                                                                   : engine::draft_rule::never)) *
                  vocabulary);
     needs.process = process_bytes + vocabulary * bytes_per_token_of_vocabulary;
-    needs.connections =
-        settings.max_connections * connection_bytes +
-        bodies_read_at_once * (static_cast<std::uint64_t>(settings.body_limit_mb) << 20);
     // A program that takes no connections has no clients.
-    if (settings.max_connections > 0)
-        needs.clients =
-            client_memory::choose(limit_of(settings)).sum() + form_bytes(settings.max_batch);
+    if (settings.max_connections > 0) {
+        const auto clients = client_memory::choose(limit_of(settings), settings);
+        needs.connections = clients.connection_bytes();
+        needs.clients = clients.kept_bytes() + clients.form_bytes(settings.max_batch);
+    }
     return needs;
 }
 

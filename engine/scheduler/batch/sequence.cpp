@@ -50,7 +50,8 @@ sequence::sequence(job_ptr work, int choice, std::vector<storage::kv_block_parts
       stop_tokens_(stop_tokens_of(rules, work_->request.ending)),
       stops_(work_->request.stop_sequences) {
     if (work_->form.program)
-        constraint_.emplace(work_->form.program, tokenizer_, *work_->form.vocabulary, stop_tokens_);
+        constraint_.emplace(work_->form.program, tokenizer_, *work_->form.vocabulary, stop_tokens_,
+                            rules.kept_form_bytes);
 }
 
 /// Only the first choice's memory is kept.

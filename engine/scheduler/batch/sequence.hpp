@@ -35,6 +35,8 @@ struct answer_rules {
     std::string chat_template{};  // its family, for refusals
     std::string thinking_end{};   // what ends the reasoning once its budget is spent
     place_rules places{};         // where a memory keeps recurrent states, where the model has them
+    // Of the automaton that holds an answer to its form, after each token.
+    std::size_t kept_form_bytes = output_constraint::kept_automaton_bytes_max;
 };
 
 class sequence {

@@ -103,8 +103,8 @@ std::int64_t seconds_now() {
 net::awaitable<protocol::result<responses::response_request>> parse_asked(
     const services& server, const request& incoming, const own_lookup& own,
     std::optional<std::string> summary) {
-    const auto budget = std::make_shared<storage::work_budget>(
-        storage::work_budget::limits{.deadline = answer_deadline(server)});
+    const auto budget = std::make_shared<storage::work_budget>(storage::work_budget::limits{
+        .bytes = server.limits.request_bytes_max, .deadline = answer_deadline(server)});
     lookup known(server, tenant_of(incoming), own, *budget);
     protocol::id_maker ids(random_bits);
     responses::kept_sources kept;

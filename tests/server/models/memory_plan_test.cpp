@@ -6,13 +6,11 @@
 #include <fstream>
 #include <functional>
 
-#include "engine/grammar/output_constraint.hpp"
 #include "engine/model/config/model_config.hpp"
 #include "engine/model/weights/weights.hpp"
 #include "server/http/limits.hpp"
 #include "server/models/client_memory.hpp"
 #include "server/models/memory_limits.hpp"
-#include "storage/types/work_budget.hpp"
 #include "tests/support/temp_dir.hpp"
 
 namespace semantic::server {
@@ -176,21 +174,32 @@ TEST(memory_plan, counts_what_clients_may_have_where_there_are_any) {
     config settings;
     settings.memory_limit_mb = 960;
     settings.max_batch = 10;
-    const std::uint64_t forms = 10 * engine::output_constraint::kept_automaton_bytes_max +
-                                2 * storage::work_budget::bytes_default;
+    const auto clients = client_memory::choose(find_memory_limit(960 * mib).bytes, settings);
     EXPECT_EQ(needs_of(tiny, settings)->clients,
-              client_memory::choose(find_memory_limit(960 * mib).bytes).sum() + forms);
+              clients.kept_bytes() + 10 * clients.kept_form_bytes + 2 * clients.request_bytes);
     settings.max_connections = 0;
     EXPECT_EQ(needs_of(tiny, settings)->clients, 0u) << "a program that takes no connections";
+    EXPECT_EQ(needs_of(tiny, settings)->connections, 0u);
+}
+
+TEST(memory_plan, a_small_model_fits_400_mib_with_the_usual_settings) {
+    config settings;
+    settings.memory_limit_mb = 400;
+    const auto plan = plan_for({SEMANTIC_SOURCE_DIR "/etc/models/semantic-tiny", settings});
+    ASSERT_TRUE(plan) << plan.error().what;
+    EXPECT_LE(plan->sum(), 400 * mib);
+    EXPECT_GE(plan->pool, pool_bytes_least);
 }
 
 TEST(memory_plan, counts_as_many_bodies_as_are_read_at_once) {
     config settings;
     settings.body_limit_mb = 32;
-    settings.max_connections = 0;
+    settings.max_connections = 16;
     const auto known = needs_of(SEMANTIC_SOURCE_DIR "/etc/models/semantic-tiny", settings);
     ASSERT_TRUE(known) << known.error().what;
-    EXPECT_EQ(known->connections, http_limits().bodies_at_once * 32 * mib);
+    const auto clients = client_memory::choose(find_memory_limit(0).bytes, settings);
+    EXPECT_EQ(known->connections, clients.body_bytes + 16 * 80 * 1024);
+    EXPECT_LE(clients.body_bytes, http_limits().bodies_at_once * 32 * mib);
     EXPECT_GT(known->weights, 5 * mib);
     EXPECT_LT(known->weights, 20 * mib);
     EXPECT_GT(known->scratch, mib);
