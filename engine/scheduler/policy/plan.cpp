@@ -24,9 +24,9 @@ constexpr int crowd_from = 8;
 // between two tokens and still gets a quarter of the time.
 constexpr double crowd_slack = 4.0 / 3.0;
 
-// While answers of other tenants wait, a chunk gets no more time than their decoding takes: half of
-// the step each, so that one tenant's prompts never slow others' answers by more than that.
-constexpr double foreign_slack = 2;
+// While answers of other tenants wait, a chunk gets half as much time as their decoding takes: one
+// tenant's prompts make others' answers take half as long again, and no longer.
+constexpr double foreign_slack = 1.5;
 
 // Seconds that a step may take in which `waiting` answers have their next token, which takes
 // `decode_seconds` alone. Each of them waits for a chunk: the more there are, the shorter it is.

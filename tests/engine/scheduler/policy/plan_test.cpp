@@ -63,12 +63,12 @@ TEST(plan_step, a_chunk_ends_at_the_next_place_whose_state_is_kept) {
     EXPECT_EQ(plan_step(running, policy, unknown, {}).prefill->tokens, 4096);
 }
 
-TEST(chunk_tokens, answers_of_other_tenants_wait_no_longer_for_a_chunk_than_for_each_other) {
+TEST(chunk_tokens, answers_of_other_tenants_take_half_as_long_again_for_a_chunk_at_most) {
     step_cost cost = learnt_from({{4, 0, 0, 0.064}, {0, 0, 1000, 1.0}});  // 1 ms a token
     struct row {
         int foreign, expected;
     };
-    for (row r : {row{0, 128}, row{1, 64}, row{4, 64}})
+    for (row r : {row{0, 128}, row{1, 32}, row{4, 32}})
         EXPECT_EQ(chunk_tokens_beside({4, r.foreign}, 0, 9000, policy, cost), r.expected)
             << r.foreign;
     cost = learnt_from({{4, 0, 0, 0.190}, {0, 0, 1000, 1.0}});
@@ -81,11 +81,11 @@ TEST(plan_step, a_chunk_is_shorter_where_answers_of_other_tenants_decode) {
     std::vector<sequence_view> running{{1, 10, 1, true}, {2, 0, 9000, false}, {3, 700, 1, true}};
     EXPECT_EQ(plan_step(running, policy, cost, {}).prefill->tokens, 128);
     running[1].tenant = two;
-    EXPECT_EQ(plan_step(running, policy, cost, {}).prefill->tokens, 64);
+    EXPECT_EQ(plan_step(running, policy, cost, {}).prefill->tokens, 32);
     running[0].tenant = running[2].tenant = two;
     EXPECT_EQ(plan_step(running, policy, cost, {}).prefill->tokens, 128);
     running[2].tenant = one;
-    EXPECT_EQ(plan_step(running, policy, cost, {}).prefill->tokens, 64);
+    EXPECT_EQ(plan_step(running, policy, cost, {}).prefill->tokens, 32);
 }
 
 TEST(chunk_tokens, alone_a_long_prompt_gets_shorter_chunks_the_deeper_it_is) {
