@@ -180,12 +180,12 @@ namespace {
 
 constexpr int fork_tokens_max = 1 << 24;
 
+}  // namespace
+
 engine::fork_point parse_fork_point(const json_cursor& at) {
     if (at.value().is_string()) return {parse_bounded(at, 128), std::nullopt};
     return {std::nullopt, static_cast<int>(at.as_integer(0, fork_tokens_max))};
 }
-
-}  // namespace
 
 result<fork_order> parse_fork(std::string_view body, const json_limits& limits) {
     auto name = parse_name(body, limits);

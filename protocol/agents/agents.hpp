@@ -110,6 +110,8 @@ result<std::optional<storage::agent_id>> parse_name(std::string_view body,
 /// {"keep": "1h" or seconds or null, "pin": true, "prefetch": true, "drop": true}, at least one of
 /// them; drop alone. Errors: malformed_json, missing_field, bad_value.
 result<agent_change> parse_change(std::string_view body, const json_limits& limits = {});
+/// "msg_1", the name of an answer, or a number of tokens. Complains of anything else.
+engine::fork_point parse_fork_point(const json_cursor& at);
 /// {"agent_id": "a", "at": "msg_1" or 300}: parse_name() with the name of an answer, or a number of
 /// tokens, up to which the fork goes. Errors: as parse_name().
 result<fork_order> parse_fork(std::string_view body, const json_limits& limits = {});

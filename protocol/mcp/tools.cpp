@@ -10,6 +10,7 @@
 #include <span>
 #include <utility>
 
+#include "protocol/agents/agents.hpp"
 #include "protocol/wire/fields.hpp"
 #include "protocol/wire/json.hpp"
 #include "storage/types/hex.hpp"
@@ -24,7 +25,7 @@ constexpr std::size_t id_bytes_max = 256;
 constexpr int page_agents = 100;    // where the call names no limit
 constexpr int answer_tokens = 256;  // of an answer, where the call names no limit
 
-enum class value_kind { text, count, flag };
+enum class value_kind { text, count, flag, place };
 
 struct argument {
     std::string_view name;
@@ -53,7 +54,11 @@ constexpr std::array list_arguments{
 constexpr std::array inspect_arguments{agent_id};
 constexpr std::array fork_arguments{agent_id,
                                     argument{"new_agent_id", value_kind::text, false,
-                                             "The fork's name; without it the server names it."}};
+                                             "The fork's name; without it the server names it."},
+                                    argument{"at", value_kind::place, false,
+                                             "Where the fork parts from the agent: after the "
+                                             "answer with this message_id, or after so many "
+                                             "tokens; without it at the agent's end."}};
 constexpr std::array append_arguments{
     agent_id,
     argument{"text", value_kind::text, true, "What the agent is told, as its user's message."},
@@ -100,15 +105,27 @@ constexpr std::array tools{
          run_arguments},
 };
 
+json::value type_of(value_kind kind) {
+    switch (kind) {
+        case value_kind::text:
+            return "string";
+        case value_kind::count:
+            return "integer";
+        case value_kind::flag:
+            return "boolean";
+        case value_kind::place:
+            return {"string", "integer"};
+    }
+    return nullptr;
+}
+
 json::object schema_of(const tool& one) {
     json::object properties;
     json::array required;
     for (const argument& each : one.arguments) {
-        json::object property{{"type", each.kind == value_kind::text    ? "string"
-                                       : each.kind == value_kind::count ? "integer"
-                                                                        : "boolean"},
-                              {"description", each.description}};
-        if (each.kind == value_kind::count) property["minimum"] = each.least;
+        json::object property{{"type", type_of(each.kind)}, {"description", each.description}};
+        const bool is_number = each.kind == value_kind::count || each.kind == value_kind::place;
+        if (is_number) property["minimum"] = each.least;
         properties[each.name] = std::move(property);
         if (each.is_needed) required.push_back(json::value(each.name));
     }
@@ -116,6 +133,23 @@ json::object schema_of(const tool& one) {
     if (!required.empty()) schema["required"] = std::move(required);
     schema["additionalProperties"] = false;
     return schema;
+}
+
+void check_value(const argument& known, const json_cursor& field) {
+    switch (known.kind) {
+        case value_kind::text:
+            field.as_string();
+            return;
+        case value_kind::count:
+            field.as_integer(known.least, std::numeric_limits<int>::max());
+            return;
+        case value_kind::flag:
+            field.as_bool();
+            return;
+        case value_kind::place:
+            agents::parse_fork_point(field);
+            return;
+    }
 }
 
 /// Complains of what the tool does not take, and of values of a wrong kind.
@@ -128,11 +162,7 @@ void check_arguments(const tool& one, const json_cursor& given) {
     }
     for (const argument& each : one.arguments) {
         const auto field = each.is_needed ? given.at(each.name) : given.find(each.name);
-        if (!field) continue;
-        if (each.kind == value_kind::text) field->as_string();
-        if (each.kind == value_kind::count)
-            field->as_integer(each.least, std::numeric_limits<int>::max());
-        if (each.kind == value_kind::flag) field->as_bool();
+        if (field) check_value(each, *field);
     }
 }
 
@@ -163,6 +193,15 @@ std::string list_query(const json_cursor& given) {
     return query;
 }
 
+/// A body of /v1/agents/{id}/fork, or nothing where the call says no more than the route knows.
+std::string fork_order_of(const json_cursor& given) {
+    json::object order;
+    if (given.find("new_agent_id"))
+        order["agent_id"] = bounded_at(given, "new_agent_id", id_bytes_max);
+    if (const auto at = given.find("at")) order["at"] = at->value();
+    return order.empty() ? std::string() : to_text(order);
+}
+
 /// A body of /v1/agents/{id}/generate that says one message.
 std::string said_to_agent(std::string_view text, bool appends, std::int64_t tokens) {
     return to_text(
@@ -186,9 +225,7 @@ planned_call plan(const tool& one, const json_cursor& given) {
             call.query = list_query(given);
             break;
         case action::fork:
-            if (given.find("new_agent_id"))
-                call.body = to_text(
-                    json::object{{"agent_id", bounded_at(given, "new_agent_id", id_bytes_max)}});
+            call.body = fork_order_of(given);
             break;
         case action::append:
             call.body = said_to_agent(string_at(given, "text"), !flag_at(given, "create"),

@@ -43,7 +43,7 @@ async function remembers(version) {
   ); // prettier-ignore
   const ada = { agent_id: 'ada' };
   const told = { ...ada, text: 'My dog is called Biscuit.', create: true, max_tokens: 40 };
-  await use(client, 'append_to_agent', told);
+  const { message_id } = await use(client, 'append_to_agent', told);
   await client.close();
   await server.kill();
 
@@ -55,7 +55,8 @@ async function remembers(version) {
   assert.match(recalled.text, /Biscuit/);
   assert(recalled.semantic.reused_tokens >= before.tokens - 1, JSON.stringify(recalled.semantic));
   assert.equal((await use(client, 'inspect_agent', ada)).tokens, before.tokens);
-  await use(client, 'fork_agent', { ...ada, new_agent_id: 'eve' });
+  const parted = await use(client, 'fork_agent', { ...ada, new_agent_id: 'eve', at: message_id });
+  assert.equal(parted.forked_at, message_id);
   const { agents } = await use(client, 'list_agents');
   assert.deepEqual(agents.map(({ agent_id }) => agent_id), ['ada', 'eve']); // prettier-ignore
   const lost = await client.callTool({ name: 'inspect_agent', arguments: { agent_id: 'bob' } });

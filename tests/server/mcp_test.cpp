@@ -72,6 +72,25 @@ TEST_F(mcp_api, its_clients_list_inspect_and_fork_agents) {
     EXPECT_EQ(json::parse(text_of(call("list_agents", R"({"limit":1})"))).at("has_more"), true);
 }
 
+TEST_F(mcp_api, its_clients_fork_an_agent_at_an_answer_or_after_some_tokens) {
+    server_.engine().remember(known("ada"));
+    server_.engine().answer_names = {"msg_1"};
+    const json::value made = json::parse(
+        text_of(call("fork_agent", R"({"agent_id":"ada","new_agent_id":"eve","at":"msg_1"})")));
+    EXPECT_EQ(made.at("parent_agent_id"), "ada");
+    EXPECT_EQ(made.at("forked_at"), "msg_1");
+    const json::value other = json::parse(
+        text_of(call("fork_agent", R"({"agent_id":"ada","new_agent_id":"bob","at":16})")));
+    EXPECT_EQ(other.at("forked_at"), 16);
+    const std::string unknown =
+        text_of(call("fork_agent", R"({"agent_id":"ada","at":"msg_2"})"), true);
+    EXPECT_NE(unknown.find("has no answer"), std::string::npos) << unknown;
+    const std::string beyond = text_of(call("fork_agent", R"({"agent_id":"ada","at":41})"), true);
+    EXPECT_NE(beyond.find("the agent has 40 tokens"), std::string::npos) << beyond;
+    const std::string wrong = text_of(call("fork_agent", R"({"agent_id":"ada","at":1.5})"), true);
+    EXPECT_NE(wrong.find("at"), std::string::npos) << wrong;
+}
+
 TEST_F(mcp_api, text_is_appended_and_not_answered_unless_tokens_are_there_for_it) {
     server_.engine().remember(known("ada"));
     server_.engine().on_submit = answer_with({"Yes."});

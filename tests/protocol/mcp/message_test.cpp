@@ -1,7 +1,7 @@
 // Goal: clients of MCP, those of 2026-07-28 and earlier ones, are answered as the protocol says.
 // Method: whole messages as files, compared byte for byte: tests/golden/wire/mcp/NAME.request.json
-// is what a client sends, with its headers, NAME.expected.json the status and the reply. With
-// SEMANTIC_UPDATE_GOLDEN set the latter are written instead.
+// is what a client sends, with its headers, and the status of the reply, NAME.expected.json its
+// body. With SEMANTIC_UPDATE_GOLDEN set the latter are written instead.
 
 #include "protocol/mcp/message.hpp"
 
@@ -56,7 +56,8 @@ TEST(mcp_wire, golden_exchanges_are_reproduced_byte_for_byte) {
         const answer told = answered(
             json::serialize(sent.at("message")),
             {header_in(heads, "version"), header_in(heads, "method"), header_in(heads, "name")});
-        const std::string shown = std::to_string(told.status) + "\n" + told.body + "\n";
+        const std::string shown = told.body + "\n";
+        EXPECT_EQ(told.status, sent.at("status").to_number<unsigned>()) << name;
         name.resize(name.size() - ending.size());
         const fs::path expected = folder / (name + ".expected.json");
         if (std::getenv("SEMANTIC_UPDATE_GOLDEN") != nullptr)

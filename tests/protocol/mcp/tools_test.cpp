@@ -55,6 +55,20 @@ TEST(mcp_tools, what_a_tool_does_not_take_is_refused_by_its_name) {
               "create");
 }
 
+TEST(mcp_tools, a_fork_parts_at_an_answer_or_a_number_of_tokens_and_nowhere_else) {
+    const auto refused_at = [](const std::string& at) {
+        const auto call = planned("fork_agent", R"({"agent_id":"a","at":)" + at + "}");
+        return call ? std::string() : call.error().path;
+    };
+    EXPECT_EQ(refused_at("\"" + std::string(128, 'm') + "\""), "");
+    EXPECT_EQ(refused_at("\"" + std::string(129, 'm') + "\""), "at");
+    EXPECT_EQ(refused_at("0"), "");
+    EXPECT_EQ(refused_at("16777216"), "");
+    EXPECT_EQ(refused_at("16777217"), "at");
+    for (const char* at : {"-1", "1.5", "true", "[]", "{}", "\"\""})
+        EXPECT_EQ(refused_at(at), "at");
+}
+
 TEST(mcp_tools, calls_become_what_clients_of_the_routes_send) {
     EXPECT_EQ(planned("list_agents", "{}")->query, "?limit=100");
     EXPECT_EQ(planned("list_agents", R"({"limit":3,"after":"a/b c"})")->query,
@@ -62,6 +76,9 @@ TEST(mcp_tools, calls_become_what_clients_of_the_routes_send) {
     EXPECT_EQ(planned("fork_agent", R"({"agent_id":"a"})")->body, "");
     EXPECT_EQ(planned("fork_agent", R"({"agent_id":"a","new_agent_id":"b"})")->body,
               R"({"agent_id":"b"})");
+    EXPECT_EQ(planned("fork_agent", R"({"agent_id":"a","at":"msg_1"})")->body, R"({"at":"msg_1"})");
+    EXPECT_EQ(planned("fork_agent", R"({"agent_id":"a","new_agent_id":"b","at":512})")->body,
+              R"({"agent_id":"b","at":512})");
     EXPECT_EQ(planned("append_to_agent", R"({"agent_id":"a","text":"Hi"})")->body,
               R"({"append":true,"max_tokens":0,"messages":[{"role":"user","content":"Hi"}]})");
     EXPECT_EQ(
