@@ -32,12 +32,14 @@ const sdks = {
     client: (more) => new Anthropic({ apiKey: 'k1', baseURL: server.url, maxRetries: 3, ...more }),
     ask: (client, more) => client.messages.create({ ...limit, max_tokens: 3, ...more }),
     full: 529,
+    path: '/v1/messages',
   },
   openai: {
     client: (more) =>
       new OpenAI({ apiKey: 'k1', baseURL: `${server.url}/v1`, maxRetries: 3, ...more }),
     ask: (client, more) => client.chat.completions.create({ ...limit, max_tokens: 3, ...more }),
     full: 503,
+    path: '/v1/chat/completions',
   },
 };
 
@@ -109,7 +111,44 @@ for (const [name, { client, ask }] of Object.entries(sdks)) {
     assert.equal(tries.at(-1).status, 200);
   };
 }
+// A client whose timeout is shorter than the prompt takes to be read gets there in the end.
+const CHUNK = 64;
+const slow = await Server.start({
+  cache: make_folder(),
+  args: [
+    '--prefill-min-chunk', String(CHUNK), '--prefill-max-chunk', String(CHUNK),
+    '--chunked-prefill-threshold', String(CHUNK),
+  ],
+}); // prettier-ignore
+const prefilled = async () => (await slow.metrics()).semantic_tokens_prefilled_total;
+for (const [name, { path }] of Object.entries(sdks)) {
+  cases[`${name}: a retry right behind a timeout reuses what was read, within one chunk`] =
+    async () => {
+      const line = `This was written for ${name}: the gardener counted the lamps again. `;
+      const body = { model: 'any', max_tokens: 1, messages: [user(line.repeat(120))] };
+      const send = (signal) =>
+        fetch(`${slow.url}${path}`, {
+          method: 'POST',
+          headers: { 'content-type': 'application/json' },
+          body: JSON.stringify(body),
+          signal,
+        });
+      const before = await prefilled();
+      const timeout = new AbortController();
+      const first = send(timeout.signal).catch((error) => error);
+      let read = 0;
+      while (read < 8 * CHUNK) read = (await prefilled()) - before;
+      timeout.abort();
+      const retry = await send();
+      const { semantic } = await retry.json();
+      assert.equal((await first).name, 'AbortError', 'it was answered before it timed out');
+      console.log(`        read ${read} tokens, reused ${semantic.reused_tokens}`);
+      assert.ok(semantic.prompt_tokens > read + 10 * CHUNK, JSON.stringify(semantic));
+      assert.ok(semantic.reused_tokens >= read - CHUNK, `${read} ${JSON.stringify(semantic)}`);
+    };
+}
 cases['the server ends cleanly'] = async () => {
+  assert.equal((await slow.stop()).code, 0);
   assert.equal((await limited.stop()).code, 0);
   assert.equal((await server.stop()).code, 0);
 };

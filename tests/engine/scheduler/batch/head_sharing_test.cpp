@@ -155,6 +155,54 @@ TEST(head_sharing, who_waits_for_a_head_is_told_once_and_for_how_long_about) {
     EXPECT_TRUE(running.waits.empty());
 }
 
+std::uint64_t waits_counted(const bare_batch& running) {
+    std::uint64_t count = 0;
+    for (const auto& bucket : running.probe_.head_wait.buckets) count += bucket.load();
+    return count;
+}
+
+TEST(head_sharing, waits_are_counted_once_each_when_they_are_over) {
+    const std::string head = notes(60);
+    bare_batch running(small_steps);
+    for (request_id id : {1, 2, 3})
+        running.add(id, prompt_of(head, static_cast<int>(id)), endless(4, 1));
+    running.step();
+    EXPECT_EQ(running.probe_.head_waiting.load(), 2);
+    EXPECT_EQ(waits_counted(running), 0u) << "they still wait";
+    running.step();
+    EXPECT_EQ(running.probe_.head_waiting.load(), 2);
+    running.run_all();
+    EXPECT_EQ(running.probe_.head_waiting.load(), 0);
+    EXPECT_EQ(waits_counted(running), 2u);
+    EXPECT_GT(running.probe_.head_wait.sum_us.load(), 0u);
+}
+
+TEST(head_sharing, a_wait_is_over_when_its_request_is_cancelled) {
+    const std::string head = notes(60);
+    bare_batch running(small_steps);
+    running.add(1, prompt_of(head, 1), endless(4, 1));
+    const job_ptr waiting = running.add(2, prompt_of(head, 2), endless(4, 1));
+    running.step();
+    EXPECT_EQ(running.probe_.head_waiting.load(), 1);
+    waiting->cancelled = true;
+    running.step();
+    EXPECT_EQ(running.probe_.head_waiting.load(), 0);
+    EXPECT_EQ(waits_counted(running), 1u);
+    running.run_all();
+}
+
+TEST(head_sharing, requests_that_share_nothing_count_no_wait) {
+    bare_batch running(small_steps);
+    running.add(1, notes(60) + "One.", endless(4, 1));
+    running.add(2, "Another question.", endless(4, 1));
+    for (int i = 0; i < 3; ++i) {
+        running.step();
+        EXPECT_EQ(running.probe_.head_waiting.load(), 0);
+    }
+    running.run_all();
+    EXPECT_EQ(waits_counted(running), 0u);
+}
+
 TEST(head_sharing, those_that_wait_take_no_slot) {
     const std::string head = notes(60);
     run_options two = small_steps;
