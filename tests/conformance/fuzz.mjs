@@ -5,6 +5,7 @@ import assert from 'node:assert/strict';
 import { Agent, request } from 'node:http';
 
 import * as bodies from './fuzz_bodies.mjs';
+import { refusals } from './fuzz_replies.mjs';
 import { main, make_folder, Server } from './harness.mjs';
 
 const REQUESTS = Number(process.env.FUZZ_REQUESTS ?? 200);
@@ -225,31 +226,6 @@ function check_ollama({ text }) {
   for (const { message, error } of lines) assert.ok(!error && message.role === 'assistant', text);
   assert.deepEqual(lines.map(({ done }) => done), lines.map((_, i) => i === lines.length - 1));
 }
-
-/** A refusal as the vendor's SDK reads it. */
-const refusals = {
-  anthropic({ headers, text }) {
-    const { type, error, request_id } = JSON.parse(text);
-    assert.equal(type, 'error');
-    assert.match(error.type, /_error$|^request_too_large$/);
-    assert.ok(error.message.length > 0);
-    assert.equal(request_id, headers['request-id']);
-  },
-  native({ text }) {
-    const { error } = JSON.parse(text);
-    assert.ok(error.message.length > 0);
-    assert.match(error.type, /_error$|^request_too_large$/);
-  },
-  openai({ text }) {
-    const { error } = JSON.parse(text);
-    assert.ok(error.message.length > 0);
-    assert.match(error.type, /_error$/);
-    assert.ok('param' in error && 'code' in error);
-  },
-  ollama({ text }) {
-    assert.ok(JSON.parse(text).error.length > 0);
-  },
-};
 
 /** The agents API's own events. */
 function check_generated(text) {
