@@ -6,13 +6,13 @@
 
 import assert from 'node:assert/strict';
 
-import { asks_a_model, found, make_home, patience_ms, programs, run } from './coding_agents.mjs';
-import { far_sighted_model, main, make_folder, Server } from './harness.mjs';
+import {
+  asks_a_model, found, make_home, patience_ms, programs, reused_least, run,
+  server_args as args,
+} from './coding_agents.mjs'; // prettier-ignore
+import { main, make_folder, Server } from './harness.mjs';
 import { WishingProxy } from './wishing_proxy.mjs';
 
-const reused_least = 0.95;
-const model = far_sighted_model();
-const args = ['--model', model, '--cache-budget-mb', '1024'];
 const posting = found.filter((program) => !programs[program].over_socket);
 
 /** What two turns of the program ask of models. */

@@ -7,8 +7,9 @@ import { spawn } from 'node:child_process';
 import { existsSync, mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 
-import { make_folder } from './harness.mjs';
+import { far_sighted_model, make_folder, Server } from './harness.mjs';
 import { be_alone_on_loopback, skip } from './isolated.mjs';
+import { WishingProxy } from './wishing_proxy.mjs';
 
 const folders = process.env.CONFORMANCE_PROGRAMS?.split(':');
 if (!folders) skip('CONFORMANCE_PROGRAMS names no folder with programs of agents');
@@ -42,6 +43,37 @@ const pi_models = (url) => ({
     },
   },
 });
+
+const cline_providers = (url) => ({
+  version: 1,
+  lastUsedProvider: 'openai-compatible',
+  modes: {},
+  providers: {
+    'openai-compatible': {
+      settings: {
+        provider: 'openai-compatible', apiKey: 'none', model: name, baseUrl: `${url}/v1`,
+      },
+      updatedAt: '2026-01-01T00:00:00.000Z',
+      tokenSource: 'manual',
+    },
+  },
+}); // prettier-ignore
+
+const continue_config = (url) => `name: Semantic
+version: 1.0.0
+schema: v1
+models:
+  - name: ${name}
+    provider: openai
+    model: ${name}
+    apiBase: ${url}/v1
+    apiKey: none
+    roles: [chat]
+    capabilities: [tool_use]
+    defaultCompletionOptions:
+      contextLength: 65536
+      maxTokens: 256
+`;
 
 const codex_config = (url, over_socket = false) => `model = "${name}"
 model_provider = "semantic"
@@ -126,6 +158,24 @@ export const programs = {
   },
 };
 
+Object.assign(programs, {
+  // Without a terminal it continues no session: each process begins one.
+  cline: {
+    tool: 'read_files',
+    configure: (home, url) =>
+      write(home, '.cline/data/settings/providers.json', cline_providers(url)),
+    first: (text) => ['-P', 'openai-compatible', '-m', name, text],
+    again: (text) => ['-P', 'openai-compatible', '-m', name, text],
+  },
+  // Continue
+  cn: {
+    tool: 'Read',
+    configure: (home, url) => write(home, '.continue/config.yaml', continue_config(url)),
+    first: (text) => ['-p', text],
+    again: (text) => ['-p', '--resume', text],
+  },
+});
+
 programs['codex over a WebSocket'] = {
   ...programs.codex,
   file: 'codex',
@@ -184,4 +234,82 @@ export function make_home() {
   const home = make_folder();
   mkdirSync(join(home, 'work'));
   return home;
+}
+
+export const server_args = ['--model', far_sighted_model(), '--cache-budget-mb', '1024'];
+export const reused_least = 0.95;
+
+/** A person's machine: a program in its home, a server with a memory, and a proxy between them. */
+export class Desk {
+  constructor(program) {
+    this.program = program;
+    [this.home, this.cache] = [make_home(), make_folder()];
+    this.proxy = new WishingProxy();
+    this.proxy.tool = programs[program].tool;
+    this.proxy.fixed = programs[program].fixed ?? {};
+    this.log = ''; // of servers that have ended
+  }
+  async start_server() {
+    this.server = await Server.start({ cache: this.cache, args: server_args });
+    this.url = await this.proxy.listen(this.server.url);
+    this.known = { computed: 0, reused: 0 };
+  }
+  /** `how`: "stop" or "kill". */
+  async end_server(how) {
+    await this.proxy.close();
+    this.log += `${this.server.output.out}${this.server.output.err}`;
+    await this.server[how]();
+  }
+  launch(args) {
+    return launch(this.program, this.home, this.url, args);
+  }
+  run(args) {
+    return run(this.program, this.home, this.url, args);
+  }
+  /** Prompt tokens that were computed and reused since the last call of this, and which share of
+   *  them came from memory. */
+  async share() {
+    const samples = await this.server.metrics();
+    const sum = (metric) =>
+      Object.entries(samples).reduce(
+        (all, [name, value]) => (name.split('{')[0] === metric ? all + value : all),
+        0,
+      );
+    const computed = sum('semantic_tokens_prefilled_total');
+    const reused = sum('semantic_tokens_reused_total');
+    const [newly, again] = [computed - this.known.computed, reused - this.known.reused];
+    this.known = { computed, reused };
+    return { computed: newly, reused: again, share: again / (newly + again) };
+  }
+  /** Of what was asked since the last share(), nearly all came from memory. */
+  async expect_reuse(occasion) {
+    const { computed, reused, share } = await this.share();
+    console.log(
+      `        ${this.program}, ${occasion}: ${computed} tokens computed ` +
+        `and ${reused} from memory: ${(100 * share).toFixed(1)} %`,
+    );
+    assert.ok(share >= reused_least, `${occasion}: ${share} of the prompts came from memory`);
+  }
+  /** Whether a request to a model had these words. */
+  asked(words) {
+    return this.proxy.asked.some(
+      ({ method, path, body }) => asks_a_model(method, path) && words.test(`${body}`),
+    );
+  }
+  /** All that was asked of models went over WebSockets, or nothing did. */
+  expect_wire() {
+    const posted = this.proxy.asked.filter(({ method, path }) => asks_a_model(method, path));
+    const { over_socket = false } = programs[this.program];
+    assert.equal(this.proxy.over_sockets > 0, over_socket, 'a WebSocket was used');
+    assert.equal(posted.length > 0, !over_socket, 'requests were posted');
+  }
+  /** No request was refused; 499 is a program that has left. */
+  expect_no_refusal() {
+    const refused = this.log.split('\n').filter((line) => / POST \S+ 4(?!99)\d\d /.test(line));
+    assert.deepEqual(refused, []);
+  }
+  async requests_under_way() {
+    const { semantic_sequences_running: running } = await this.server.metrics();
+    return running;
+  }
 }

@@ -8,68 +8,8 @@ import assert from 'node:assert/strict';
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 
-import { asks_a_model, found, make_home, patience_ms, run } from './coding_agents.mjs';
-import { far_sighted_model, main, make_folder, Server } from './harness.mjs';
-import { WishingProxy } from './wishing_proxy.mjs';
-
-const reused_least = 0.95;
-const model = far_sighted_model();
-
-/** A program in its home, and a server that it knows by two ways: as its model's, and as a server
- *  of tools. */
-class Desk {
-  constructor(program) {
-    this.program = program;
-    [this.home, this.cache] = [make_home(), make_folder()];
-    this.proxy = new WishingProxy();
-  }
-  async start_server() {
-    const args = ['--model', model, '--cache-budget-mb', '1024'];
-    this.server = await Server.start({ cache: this.cache, args });
-    this.url = await this.proxy.listen(this.server.url);
-    this.known = { computed: 0, reused: 0 };
-  }
-  async end_server(how) {
-    await this.proxy.close();
-    this.log = `${this.log ?? ''}${this.server.output.out}${this.server.output.err}`;
-    await this.server[how]();
-  }
-  run(args) {
-    return run(this.program, this.home, this.url, args);
-  }
-  /** Of all that was asked since the last call of this, so much came from memory. */
-  async share() {
-    const samples = await this.server.metrics();
-    const sum = (metric) =>
-      Object.entries(samples).reduce(
-        (all, [name, value]) => (name.startsWith(metric) ? all + value : all),
-        0,
-      );
-    const computed = sum('semantic_tokens_prefilled_total');
-    const reused = sum('semantic_tokens_reused_total');
-    const [newly, again] = [computed - this.known.computed, reused - this.known.reused];
-    this.known = { computed, reused };
-    return { computed: newly, reused: again, share: again / (newly + again) };
-  }
-  async expect_reuse(what) {
-    const { computed, reused, share } = await this.share();
-    console.log(
-      `        ${this.program}, ${what}: ${computed} tokens computed ` +
-        `and ${reused} from memory: ${(100 * share).toFixed(1)} %`,
-    );
-    assert(share >= reused_least, `${what}: ${share}`);
-  }
-  /** No request was refused; 499 is a program that has left. */
-  expect_no_refusal() {
-    const refused = this.log.split('\n').filter((line) => / POST \S+ 4(?!99)\d\d /.test(line));
-    assert.deepEqual(refused, []);
-  }
-  asked(words) {
-    return this.proxy.asked.some(
-      ({ method, path, body }) => asks_a_model(method, path) && words.test(`${body}`),
-    );
-  }
-}
+import { Desk, found, patience_ms } from './coding_agents.mjs';
+import { main } from './harness.mjs';
 
 async function claude_searches() {
   const desk = new Desk('claude');
