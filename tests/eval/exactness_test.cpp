@@ -63,6 +63,25 @@ TEST_F(exactness_test, is_shown_of_every_recipe_with_and_without_windows) {
     }
 }
 
+// The delta rule with all of them; Mamba-2 and short convolutions, whose models have the same K and
+// V, with some.
+TEST_F(exactness_test, is_shown_of_every_recipe_with_recurrences) {
+    struct row {
+        const char *model, *recipes;
+        std::size_t count;
+    };
+    for (const row& r :
+         {row{"qwen35", "all", every_recipe().size()},
+          row{"granitehybrid", "k5s-v4r-w16,k16v16", 2}, row{"lfm2", "k8m-v5r", 1}}) {
+        const tests::golden_byte_model golden(r.model, 320);
+        const auto names = exact_recipes("--kv " + std::string(r.recipes) +
+                                         " --tokens 300 --model " + golden.path());
+        EXPECT_EQ(names.size(), r.count) << r.model;
+        EXPECT_EQ(done_.status, 0) << done_.err;
+        EXPECT_EQ(done_.err, "");
+    }
+}
+
 TEST_F(exactness_test, leaves_out_what_latent_attention_cannot_have_and_says_why) {
     const tests::golden_byte_model golden("deepseek2");
     const auto names = exact_recipes("--kv all --model " + golden.path());

@@ -12,8 +12,8 @@
 
 namespace semantic::tests {
 
-/// A token for each byte, two special ones after them, and the rest of 448 that no text makes.
-inline std::string byte_tokenizer_json() {
+/// A token for each byte, two special ones after them, and the rest of `size` that no text makes.
+inline std::string byte_tokenizer_json(int size = 448) {
     boost::json::object vocabulary;
     for (int byte = 0, moved = 256; byte < 256; ++byte) {
         // Byte-level BPE spells what does not print with characters from 256 on.
@@ -23,7 +23,7 @@ inline std::string byte_tokenizer_json() {
                              static_cast<char>(0x80 | (code & 0x3f)), '\0'};
         vocabulary[code < 0x80 ? std::string(1, static_cast<char>(code)) : wide] = byte;
     }
-    for (int i = 258; i < 448; ++i) vocabulary["x" + std::to_string(i)] = i;
+    for (int i = 258; i < size; ++i) vocabulary["x" + std::to_string(i)] = i;
     boost::json::array special;
     for (int i = 0; i < 2; ++i) {
         special.push_back(
@@ -50,12 +50,12 @@ inline std::string byte_tokenizer_json() {
 
 class golden_byte_model {
   public:
-    /// `folder`: one of tests/golden/models with a vocabulary of 448.
-    explicit golden_byte_model(const std::string& folder) {
+    /// `folder`: one of tests/golden/models, with that vocabulary.
+    explicit golden_byte_model(const std::string& folder, int vocabulary = 448) {
         const std::string golden = SEMANTIC_SOURCE_DIR "/tests/golden/models/" + folder + "/";
         for (const char* name : {"config.json", "model.safetensors"})
             std::filesystem::copy_file(golden + name, model_ / name);
-        std::ofstream(model_ / "tokenizer.json") << byte_tokenizer_json();
+        std::ofstream(model_ / "tokenizer.json") << byte_tokenizer_json(vocabulary);
         std::ofstream(model_ / "tokenizer_config.json") << boost::json::serialize(
             boost::json::object{{"bos_token", "<｜begin▁of▁sentence｜>"},
                                 {"eos_token", "<｜end▁of▁sentence｜>"},

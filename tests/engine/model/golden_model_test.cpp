@@ -225,6 +225,7 @@ INSTANTIATE_TEST_SUITE_P(
                     golden_case{"lfm2moe-published", "lfm2moe", 0.01, 0.25, 0.25},
                     golden_case{"lfm2moe.gguf", "lfm2moe", 0.01, 0.25, 0.25},
                     golden_case{"qwen35", "qwen35", 0.01},
+                    golden_case{"qwen35-published", "qwen35-published", 0.01},
                     golden_case{"qwen35.gguf", "qwen35", 0.01},
                     golden_case{"qwen35moe", "qwen35moe", 0.01, 0.25, 0.25},
                     golden_case{"qwen35moe-published", "qwen35moe-published", 0.01, 0.25, 0.25},
