@@ -58,6 +58,29 @@ INSTANTIATE_TEST_SUITE_P(published, capacity,
                              return name;
                          });
 
+// Qwen3.5-4B: 24 layers with 32 matrices of 128 x 128 and 3 columns of 8,192, all f32, are 50.25
+// MiB; 8 layers of 4 heads of 256 take 32 KiB a token at 16 bit. 8 GiB hold agents of 128 MiB and
+// two states each: 35.
+TEST(capacity, of_a_hybrid_counts_the_newest_two_states_of_each_agent) {
+    const auto config = model_config::parse(R"({"model_type": "qwen3_5_text",
+        "num_hidden_layers": 32, "full_attention_interval": 4, "hidden_size": 2560,
+        "intermediate_size": 9216, "num_attention_heads": 16, "num_key_value_heads": 4,
+        "head_dim": 256, "linear_num_key_heads": 16, "linear_num_value_heads": 32,
+        "linear_key_head_dim": 128, "linear_value_head_dim": 128, "linear_conv_kernel_dim": 4})");
+    ASSERT_TRUE(config) << config.error().what;
+    const storage::kv_layout layout = make_kv_layout(*config, {16, 64}, 256);
+    EXPECT_EQ(config->state_bytes(), std::size_t{24} * (32 * 128 * 128 + 3 * 8192) * 4);
+    EXPECT_EQ(layout.bytes_per_token(), 32768u);
+    const std::uint64_t kept = kept_state_bytes(*config);
+    EXPECT_EQ(kept, 2 * config->state_bytes());
+    EXPECT_EQ(conversations_in(layout, 4096, pool, kept), 35u);
+    EXPECT_EQ(conversations_in(layout, 16384, pool, kept), 13u);
+    // A frame is 1 MiB, and two states take 100.5.
+    const std::uint64_t one = std::uint64_t{128 + 101} << 20;
+    EXPECT_EQ(conversations_in(layout, 4096, one, kept), 1u);
+    EXPECT_EQ(conversations_in(layout, 4096, one - 1, kept), 0u);
+}
+
 TEST(capacity, a_window_reaches_one_block_more_with_each_block_of_tokens) {
     const auto frames = [](int window) {
         return frames_of_conversation(storage::kv_layout({{1, 64, 64, window}}, {4, 64}, 256),
