@@ -240,6 +240,49 @@ struct row_data {
     aligned_buffer<std::byte> bytes;
 };
 
+/// Heads of 128 x 128 in turn, each for some tokens of one text: one head stays in L2 as while a
+/// text is read; 768, those of Qwen3.5-4B's 24 layers, come out of memory as while one decodes.
+void recurrence_kernel(benchmark::State& state,
+                       void (*kernel_table::*kernel)(const recurrent_head&)) {
+    constexpr std::size_t side = 128;
+    const auto heads = static_cast<std::size_t>(state.range(0));
+    const auto tokens = static_cast<std::size_t>(state.range(1));
+    aligned_buffer<float> matrices(heads * side * side), vectors(4 * tokens * side),
+        numbers(2 * tokens);
+    std::minstd_rand random(3);
+    const auto draw = [&](aligned_buffer<float>& to, float least, float most) {
+        for (std::size_t i = 0; i < to.size(); ++i)
+            to.data()[i] = least + (most - least) * static_cast<float>(random() % 1024) / 1024.0f;
+    };
+    draw(matrices, -1.0f, 1.0f);
+    draw(vectors, -0.1f, 0.1f);
+    draw(numbers, 0.5f, 0.99f);
+    recurrent_head head;
+    head.keys = vectors.data();
+    head.queries = head.keys + tokens * side;
+    head.values = head.queries + tokens * side;
+    head.out = vectors.data() + 3 * tokens * side;
+    head.decays = numbers.data();
+    head.rates = head.decays + tokens;
+    head.rows = head.cols = static_cast<int>(side);
+    head.tokens = static_cast<int>(tokens);
+    head.key_stride = head.value_stride = head.out_stride = side;
+    head.number_stride = 1;
+    for (auto _ : state) {
+        for (std::size_t i = 0; i < heads; ++i) {
+            head.from = head.to = matrices.data() + i * side * side;
+            (chosen().*kernel)(head);
+        }
+        benchmark::ClobberMemory();
+    }
+    using benchmark::Counter;
+    state.counters["a head and token"] = Counter(
+        static_cast<double>(heads * tokens), Counter::kIsIterationInvariantRate | Counter::kInvert);
+}
+void recurrences(benchmark::internal::Benchmark* to) {
+    to->ArgNames({"heads", "tokens"})->Args({1, 64})->Args({768, 1});
+}
+
 /// `body(data)` works on all elements; it touches `touched` bytes of each.
 template <class Body>
 void row_kernel(benchmark::State& state, double touched, Body body) {
@@ -373,6 +416,8 @@ BENCHMARK_CAPTURE(linear_threaded, q4_k, weight_kind::q4_k)->Apply(shapes)->UseR
 BENCHMARK_CAPTURE(linear_threaded, q6_k, weight_kind::q6_k)->Apply(shapes)->UseRealTime();
 BENCHMARK_CAPTURE(linear_threaded, bf16, weight_kind::bf16)->Apply(shapes)->UseRealTime();
 BENCHMARK(attend_kernel)->Apply(attention);
+BENCHMARK_CAPTURE(recurrence_kernel, delta_rule, &kernel_table::delta_rule)->Apply(recurrences);
+BENCHMARK_CAPTURE(recurrence_kernel, state_space, &kernel_table::state_space)->Apply(recurrences);
 BENCHMARK(quantize_rows_kernel)->Arg(2048);
 BENCHMARK(rms_norm_kernel)->Arg(2048);
 BENCHMARK(add_kernel)->Arg(2048);
