@@ -5,6 +5,7 @@ import { agent_path, call } from './api.js';
 import { ago, at, bytes, clock, count, h, notice, set_text, several } from './dom.js';
 import { WHY } from './events_view.js';
 import { first_agent } from './first_steps.js';
+import { family_of, nested, note_fork } from './lineage.js';
 import { key_of } from './state.js';
 
 const ROWS_MAX = 300; // more are found by their names
@@ -137,20 +138,55 @@ export class AgentsView {
   #draw_details(row, agent) {
     const turns = this.state.turns.get(agent.agent_id) ?? [];
     const { memories, states, shared_bytes, bytes_written, policy } = agent;
-    const key = JSON.stringify([memories, states, shared_bytes, bytes_written, policy, turns]);
+    const family = this.#family_of(agent);
+    const parts = [memories, states, shared_bytes, bytes_written, policy, turns, family];
+    const key = JSON.stringify(parts);
     if (row.details.key === key) return;
     row.details.key = key;
     row.details.firstChild.replaceChildren(
       h('h3', {}, `What ${agent.agent_id} remembers`),
       h('ul', {}, ...(agent.memories ?? [agent]).map((memory) => h('li', {}, sentence_of(memory)))),
-      h('p', { class: 'hint' }, `${bytes(agent.shared_bytes)} of it in RAM is shared with others.`),
+      h('p', { class: 'hint' }, shared_of(agent)),
       ...facts_of(agent).map((fact) => h('p', { class: 'hint' }, fact)),
       ...(agent.states ? [h('p', { class: 'states' }, states_of(agent))] : []),
+      ...this.#tree(agent, family),
       h('h3', {}, 'Its last prompts'),
       turns.length
         ? h('ul', {}, ...turns.toReversed().map((turn) => h('li', {}, prompt_of(turn))))
         : h('p', { class: 'hint' }, 'None since this page was opened.'),
     );
+  }
+
+  /** An agent's relatives, with what is known of each. Tenants have families of their own. */
+  #family_of(agent) {
+    const tenant = agent.tenant ?? '';
+    const own = [...this.state.agents.values()].filter((each) => (each.tenant ?? '') === tenant);
+    const cards = new Map(own.map((each) => [each.agent_id, each]));
+    return family_of(agent.agent_id, cards.keys()).map(({ name, depth, relation }) => {
+      const card = cards.get(name);
+      const state = card ? brief_of(memory_of(card)) : 'no longer there';
+      return { name, depth, relation, state };
+    });
+  }
+
+  #tree(agent, family) {
+    const { agent_id } = agent;
+    const is_forked = (event) => event.event === 'forked' && event.agent === agent_id;
+    if (family.length === 0 && !(this.state.events ?? []).some(is_forked)) return [];
+    const title = h('h3', {}, 'Its forks');
+    if (family.length === 0) {
+      const unknown = 'A client forked it; this page does not know from which agent.';
+      return [title, h('p', { class: 'hint' }, unknown)];
+    }
+    const item = ({ name, relation, state }) =>
+      h(
+        'li',
+        { 'aria-current': name === agent_id && 'true' },
+        name === agent_id ? h('strong', {}, name) : name,
+        h('span', { class: 'hint' }, ` ${[relation, state].filter(Boolean).join(', ')}`),
+      );
+    const rows = family.map((each) => [each.depth, each]);
+    return [title, nested(rows, () => h('ul', { class: 'tree' }), item)];
   }
 
   #actions(name) {
@@ -167,7 +203,9 @@ export class AgentsView {
       }),
       button('Fork', async () => {
         const answer = await call('POST', agent_path(name, '/fork'), {});
-        notice(`${name} is forked: ${(await answer.json()).agent_id}`);
+        const made = (await answer.json()).agent_id;
+        note_fork(made, name);
+        notice(`${name} is forked: ${made}`);
       }),
       button('Export', () => save_export(name)),
       button('Delete', async () => {
@@ -193,6 +231,17 @@ function sentence_of(memory) {
     `${where[memory.tier] ?? memory.tier}; ${bytes(memory.ram_bytes)} in RAM, ` +
     `${bytes(memory.file_size_bytes)} on disk, used ${ago(memory.last_accessed * 1000)}`
   );
+}
+
+/** An agent in a line of a tree. */
+function brief_of({ tokens, tier }) {
+  return `${several(tokens, 'token')}, ${tier}`;
+}
+
+/** Whose the part of a memory is that is in RAM. */
+function shared_of({ ram_bytes, shared_bytes }) {
+  const own = bytes(Math.max(0, ram_bytes - shared_bytes));
+  return `${bytes(shared_bytes)} of it in RAM is shared with others, ${own} is its own.`;
 }
 
 /** What was written to disk for an agent. */

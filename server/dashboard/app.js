@@ -6,9 +6,10 @@ import { Chat } from './chat.js';
 import { at } from './dom.js';
 import { EventsView } from './events_view.js';
 import { Feed } from './feed.js';
+import { ModelsView } from './models_view.js';
 import { NodesView } from './nodes_view.js';
 import { NumbersView } from './numbers_view.js';
-import { ModelsView, SessionsView } from './others_view.js';
+import { SessionsView } from './sessions_view.js';
 import { apply, empty_state } from './state.js';
 
 const state = empty_state();

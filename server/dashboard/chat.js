@@ -3,6 +3,7 @@
 
 import { agent_path, call, events_of } from './api.js';
 import { at, count, h, milliseconds, notice } from './dom.js';
+import { note_fork } from './lineage.js';
 import { markdown } from './markdown.js';
 
 const ANSWER_TOKENS = 1024;
@@ -129,6 +130,7 @@ export class Chat {
       } catch (error) {
         return notice(error.message);
       }
+      note_fork(made, agent);
       const copy = talk.slice(0, length);
       copy.is_partial = talk.is_partial;
       copy.is_new_branch = !is_last;

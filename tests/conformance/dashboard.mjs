@@ -7,6 +7,12 @@ import { createRequire } from 'node:module';
 import { join } from 'node:path';
 
 import { expect } from './coordination_calls.mjs';
+import {
+  expected_families,
+  families,
+  points_of_an_hour,
+  rates_of_a_busy_server,
+} from './dashboard_views.mjs';
 import { free_port, main, make_folder, require_sdk, Server, user } from './harness.mjs';
 import { has_redis, Redis } from './redis.mjs';
 import { start as start_swapping } from './swapping.mjs';
@@ -102,46 +108,22 @@ async function frames_while_scrolling(page) {
   return { count: took.length, told: `${took.length} frames, ${told}` };
 }
 
-/** In the page: what a chart shows of more than an hour: since when, its width, and how many points
- *  it draws. */
-async function points_of_an_hour() {
-  const { NumbersView } = await import('/dashboard/numbers_view.js');
-  const later = window.setInterval;
-  window.setInterval = () => {};
-  const chart = new NumbersView({}).rate;
-  window.setInterval = later;
-  for (let second = 0; second < 4000; ++second) chart.add(second % 7, String(second));
-  const places = chart.line.getAttribute('points').split(' ');
-  return [chart.since.textContent, chart.svg.viewBox.baseVal.width, places.length];
-}
-
-/** In the page: the rate shown second by second, of a server that makes 100 tokens in each, tells
- *  it in every other one, and ends behind the eighth. */
-async function rates_of_a_busy_server() {
-  const { NumbersView } = await import('/dashboard/numbers_view.js');
-  const [now, later] = [performance.now, window.setInterval];
-  let second = 0;
-  let sample;
-  performance.now = () => 1000 * second;
-  window.setInterval = (each_second) => (sample = each_second);
-  const none = { count: 0, sum_ms: 0 };
-  const state = {};
-  new NumbersView(state);
-  const rates = [];
-  for (; second < 20; ++second) {
-    if (second % 2 === 0 && second <= 8)
-      state.gauges = {
-        steps: second,
-        tokens_decoded: 100 * second,
-        first_token: none,
-        inter_token: none,
-      };
-    sample();
-    rates.push(document.getElementById('rate').textContent);
-  }
-  [performance.now, window.setInterval] = [now, later];
-  return rates;
-}
+/** A run of two agents, each of whom speaks once in one phase. */
+const short_scenario = `
+id: short
+title: "Short"
+description: "Two agents, one phase."
+agents:
+  ann: {display_name: Ann, lifecycle: ephemeral, system_prompt: "One sentence."}
+  ben: {display_name: Ben, lifecycle: ephemeral, system_prompt: "One sentence."}
+phases:
+  - name: meeting
+    label: "Meeting"
+    agents: [ann, ben]
+    initial_prompt: "You meet at the harbour."
+    auto_rounds: 1
+outcome: {type: summary}
+`;
 
 await main(
   {
@@ -173,12 +155,23 @@ await main(
       await page.locator('.turn.assistant').nth(1).getByRole('button', { name: 'Fork' }).click();
       const fork = await page.inputValue('#chat-agent');
       await row_of(page, fork).waitFor();
+      // Its row opens to the tree of both, which stays over a reload of the page.
+      const tree = page.locator('tr.details ul.tree > li');
+      const opener = page.getByRole('button', { name: `Memory of ${fork}`, exact: true });
+      await opener.click();
+      await tree.locator('ul.tree > li[aria-current="true"]', { hasText: fork }).waitFor();
+      assert.ok((await tree.first().innerText()).startsWith('chat-'), 'the head of the family');
+      await opener.click();
       await say(page, 'What is my dog called?');
       await answer_is_there(page, 2);
       assert.match(await page.locator('.turn.assistant').nth(2).innerText(), /Biscuit/);
       assert.deepEqual(faults, []);
       const other = fetched.filter((url) => new URL(url).host !== new URL(server.url).host);
       assert.deepEqual(other, []);
+      assert.deepEqual(await page.evaluate(families), expected_families);
+      await page.reload();
+      await page.getByRole('button', { name: `Memory of ${fork}`, exact: true }).click();
+      await tree.locator('ul.tree > li', { hasText: fork }).waitFor();
       await context.close();
       await server.stop();
     },
@@ -335,7 +328,7 @@ await main(
           last_accessed: 0,
         };
         new AgentsView({ agents: new Map([[name, agent]]) }, () => {}).draw();
-        const { SessionsView } = await import('/dashboard/others_view.js');
+        const { SessionsView } = await import('/dashboard/sessions_view.js');
         const phases = [{ phase: name, status: name, turns: 1 }];
         new SessionsView({
           sessions: [],
@@ -398,7 +391,7 @@ await main(
       await server.stop();
     },
 
-    async 'a session is a column for each agent, with what each of its turns had in memory'() {
+    async 'a session reads as a conversation, with what each turn of its agents had in memory'() {
       const server = await Server.start({ cache: make_folder() });
       const { page, context, faults } = await open(server);
       await is_live(page);
@@ -411,7 +404,13 @@ await main(
         initial_prompt: 'You meet at the harbour.',
         max_turns: 4,
       });
-      const turn = `/v1/coordination/sessions/${session_id}/turn`;
+      const session = `/v1/coordination/sessions/${session_id}`;
+      const turn = `${session}/turn`;
+      await expect(200, server, 'POST', `${session}/whisper`, {
+        from_agent_id: 'ada',
+        to_agent_id: 'bob',
+        content: 'The boat is red.',
+      });
       const columns = page.locator('.session .columns > div');
       let last;
       for (let i = 0; i < 4; ++i) {
@@ -424,8 +423,31 @@ await main(
         await columns.nth(i % 2).locator('li', { hasText: shown }).first().waitFor();
       }
       assert.deepEqual(await columns.locator('strong').allInnerTexts(), ['Ada', 'Bob']);
+      const lines = page.locator('.session .dialogue > li');
+      await lines.nth(5).waitFor();
+      const who = await lines.locator('.who').allInnerTexts();
+      assert.deepEqual(who, [
+        'System',
+        'Ada whispers to bob · turn 0',
+        ...['Ada', 'Bob', 'Ada', 'Bob'].map((name, i) => `${name} · turn ${i}`),
+      ]);
+      const whispered = await page.locator('.dialogue [data-channel="whisper"]').allInnerTexts();
+      assert.ok(whispered.length === 1 && whispered[0].includes('The boat is red.'));
+      // Whoever closes a conversation finds it closed when more is said in others.
+      await page.locator('.session summary').press('Enter');
+      await lines.first().waitFor({ state: 'hidden' });
       assert.ok(last > 0);
       await page.locator('.session h3', { hasText: `${session_id} · over` }).waitFor();
+      const runs = '/v1/coordination/scenarios/short/runs';
+      const how = { temperature: 0, max_tokens: 8, yaml: short_scenario };
+      await expect(200, server, 'POST', runs, how);
+      await page.locator('.run h3', { hasText: 'short · complete' }).waitFor();
+      await page.locator('.run .phase summary', { hasText: 'meeting: complete' }).waitFor();
+      const said = page.locator('.run .dialogue .who');
+      await said.nth(2).waitFor();
+      const speakers = (await said.allInnerTexts()).map((line) => line.split(' ')[0]);
+      assert.deepEqual(speakers.slice(-2), ['Ann', 'Ben']);
+      assert.equal(await lines.first().isHidden(), true);
       assert.deepEqual(faults, []);
       await context.close();
       await server.stop();
@@ -499,8 +521,8 @@ await main(
       await ask(server, 'planner', 'Plan a picnic.', { system: 'You plan, and it is Tuesday.' });
       const looks = [
         { colorScheme: 'light', viewport: { width: 1360, height: 1000 } },
-        { colorScheme: 'dark', viewport: { width: 1360, height: 1000 } },
-        { colorScheme: 'light', viewport: { width: 390, height: 800 } },
+        { colorScheme: 'dark', viewport: { width: 1920, height: 1000 } },
+        { colorScheme: 'light', viewport: { width: 360, height: 800 } },
       ];
       for (const look of looks) {
         const { page, context, faults } = await open(server, { ...look, bypassCSP: true });

@@ -1,11 +1,8 @@
-// Models with their exchange, coordination sessions with each agent's reuse, and scenario runs.
+// Models with their exchange, and what the running one is.
 
 import { call } from './api.js';
 import { attempt } from './agents_view.js';
 import { at, bytes, count, h, notice, set_text, several } from './dom.js';
-import { first_session } from './first_steps.js';
-
-const SESSIONS_MAX = 20;
 
 export class ModelsView {
   constructor(state) {
@@ -75,78 +72,4 @@ function facts(model) {
           `${count(model.agents_16k)} of 16,384`,
     ),
   ];
-}
-
-export class SessionsView {
-  constructor(state) {
-    this.state = state;
-  }
-
-  draw() {
-    const { sessions, runs } = this.state;
-    at('run-list').replaceChildren(...runs.slice(-SESSIONS_MAX).reverse().map(run_of));
-    const shown = sessions
-      .slice(-SESSIONS_MAX)
-      .reverse()
-      .map((each) => this.#session(each));
-    const is_empty = shown.length === 0 && runs.length === 0;
-    // What is selected there to be copied stays selected.
-    if (is_empty && this.is_empty) return;
-    this.is_empty = is_empty;
-    at('session-list').replaceChildren(...(is_empty ? first_session() : shown));
-  }
-
-  #session(session) {
-    const next = session.next_speaker ? `, ${session.next_speaker} next` : '';
-    const state = session.is_active ? `turn ${session.current_turn}${next}` : 'over';
-    return h(
-      'div',
-      { class: 'session' },
-      h('h3', {}, `${session.session_id} · ${state}`),
-      h(
-        'div',
-        { class: 'columns', tabindex: '0' },
-        ...session.agent_states.map((agent) => this.#column(session, agent)),
-      ),
-    );
-  }
-
-  /** An agent, and how much of each of its last turns was in memory. */
-  #column(session, agent) {
-    const turns = this.#turns_of(session, agent.agent_id).map((turn) =>
-      h('li', {}, `${count(turn.reused_tokens)} of ${count(turn.prompt_tokens)} tokens`),
-    );
-    return h(
-      'div',
-      {},
-      h('strong', {}, agent.display_name),
-      h(
-        'p',
-        { class: 'hint' },
-        `${agent.role || 'no role'}, ${several(agent.message_count, 'message')}; from memory:`,
-      ),
-      turns.length ? h('ol', {}, ...turns) : h('p', { class: 'hint' }, 'no turn seen yet'),
-    );
-  }
-
-  /** Its memory is named after the session, or outlives it under a prefix. */
-  #turns_of(session, name) {
-    const own = this.state.turns.get(`coord_${session.session_id}_${name}`);
-    const lasting = [...this.state.turns].find(
-      ([memory]) => memory.startsWith('persist_') && memory.endsWith(`_${name}`),
-    );
-    return own ?? lasting?.[1] ?? [];
-  }
-}
-
-function run_of(run) {
-  const phases = run.phases.map(
-    ({ phase, status, turns }) => `${phase}: ${status}, ${several(turns, 'turn')}`,
-  );
-  return h(
-    'div',
-    { class: 'run' },
-    h('h3', {}, `${run.scenario} · ${run.status}`),
-    h('ul', {}, ...phases.map((phase) => h('li', {}, phase))),
-  );
 }

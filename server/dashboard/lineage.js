@@ -1,0 +1,72 @@
+// Which agent goes on from which, as far as this page can know: forks that were made on it, which
+// are kept in this tab, and sub-agents of coding agents, whose names say whose they are.
+
+const STORED = 'forks';
+const FORKS_MAX = 500; // kept
+const FAMILY_MAX = 100; // agents shown of one family
+const DEPTH_MAX = 12; // deeper ones are shown at this depth
+
+/** Agent -> the agent that it was forked from. */
+function forks() {
+  try {
+    return new Map(JSON.parse(sessionStorage.getItem(STORED)) ?? []);
+  } catch {
+    return new Map();
+  }
+}
+
+/** Keeps that `made` was forked from `source`. Whoever had the name before had the older forks. */
+export function note_fork(made, source) {
+  const kept = [...forks()].filter(([child, parent]) => child !== made && parent !== made);
+  sessionStorage.setItem(STORED, JSON.stringify([...kept, [made, source]].slice(-FORKS_MAX)));
+}
+
+/** cc_SESSION:AGENT is a sub-agent of cc_SESSION. */
+const session_of = (name) => /^(cc_[^:]+):/.exec(name)?.[1];
+
+/** The family of an agent, depth first: [{ name, depth, relation }], the first one of them all at
+ *  its head; of an agent without relatives nothing. `names`: of all agents that there are. */
+export function family_of(name, names) {
+  const made = forks();
+  const parent_of = (child) => made.get(child) ?? session_of(child);
+  const children = new Map();
+  for (const child of new Set([...names, ...made.keys()])) {
+    const parent = parent_of(child);
+    if (parent) children.set(parent, [...(children.get(parent) ?? []), child]);
+  }
+  let head = name;
+  const climbed = new Set([name]);
+  for (let next = parent_of(head); next && !climbed.has(next); next = parent_of(head)) {
+    climbed.add(next);
+    head = next;
+  }
+  const family = [];
+  const seen = new Set();
+  const open = [{ name: head, depth: 0, relation: '' }];
+  while (open.length && family.length < FAMILY_MAX) {
+    const next = open.pop();
+    if (seen.has(next.name)) continue;
+    seen.add(next.name);
+    family.push(next);
+    const depth = Math.min(next.depth + 1, DEPTH_MAX);
+    for (const child of (children.get(next.name) ?? []).toSorted().reverse())
+      open.push({ name: child, depth, relation: made.has(child) ? 'fork' : 'sub-agent' });
+  }
+  return family.length > 1 ? family : [];
+}
+
+/** Lists in lists, of [depth, element] depth first: `make_list(children)` and `make_item(element)`
+ *  make the elements. */
+export function nested(items, make_list, make_item) {
+  const lists = [make_list()];
+  for (const [depth, element] of items) {
+    while (lists.length > depth + 1) lists.pop();
+    if (lists.length <= depth) {
+      const inner = make_list();
+      lists.at(-1).lastChild.append(inner);
+      lists.push(inner);
+    }
+    lists.at(-1).append(make_item(element));
+  }
+  return lists[0];
+}
