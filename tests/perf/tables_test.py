@@ -27,6 +27,12 @@ class Tables(unittest.TestCase):
         readme = (PERF / "README.md").read_text()
         self.assertEqual(tables.written(readme, tables.results_in(PERF / "results")), (readme, []))
 
+    def test_every_table_of_figures_is_written_from_a_file(self):
+        lines = (PERF / "README.md").read_text().split("\n## Figures\n")[1].split("\n")
+        above = [before for before, line in zip(lines, lines[1:]) if line.startswith("|")]
+        unmarked = [line for line in above if not line.startswith(("|", "<!-- results/"))]
+        self.assertEqual(unmarked, [])
+
     def test_result_files_say_when_and_on_what_they_were_taken(self):
         for name, result in tables.results_in(PERF / "results").items():
             self.assertTrue(result["taken"], name)
