@@ -77,8 +77,8 @@ class name_beginnings {
     std::vector<beginning> all_{1};
 };
 
-// [n]: what may follow when n members have been written; the last element stands for as many and
-// more where there is no most.
+// [n]: what may follow when n members have been written. The last element is the last count that
+// makes a difference: the most, or, where there is no most, a count that stands for all above it.
 using continuations = std::vector<symbol>;
 
 class member_writer {
@@ -87,16 +87,18 @@ class member_writer {
         : out_(out),
           builder_(out.builder()),
           rules_(rules),
-          top_(rules.most >= 0 ? rules.most : std::max(1, rules.least)) {}
+          // Without a most, all counts from the least on allow the same; at least 1, because the
+          // first member has no comma before it.
+          last_count_(rules.most >= 0 ? rules.most : std::max(1, rules.least)) {}
 
     symbol object() {
-        continuations at = behind_declared();
+        continuations at = after_declared();
         for (auto p = rules_.properties.rbegin(); p != rules_.properties.rend(); ++p) {
             const sequence member = out_.member_name(p->name, rules_.are_arguments) + p->value;
             continuations now;
-            for (int n = 0; n <= top_; ++n) {
+            for (int n = 0; n <= last_count_; ++n) {
                 std::vector<sequence> ways;
-                if (n < top_ || rules_.most < 0)
+                if (n < last_count_ || rules_.most < 0)
                     ways.push_back(with_comma(n, member) + symbol_at(at, n + 1));
                 if (!p->required) ways.push_back({symbol_at(at, n)});
                 now.push_back(builder_.any_of(std::move(ways)));
@@ -110,22 +112,22 @@ class member_writer {
 
   private:
     symbol symbol_at(const continuations& at, int n) const {
-        return at[static_cast<std::size_t>(std::min(n, top_))];
+        return at[static_cast<std::size_t>(std::min(n, last_count_))];
     }
     sequence with_comma(int written, const sequence& member) {
         return written == 0 ? member : sequence{out_.comma()} + member;
     }
 
-    continuations behind_declared() {
-        continuations at(static_cast<std::size_t>(top_) + 1);
+    continuations after_declared() {
+        continuations at(static_cast<std::size_t>(last_count_) + 1);
         sequence member;
         if (rules_.others) member = {rules_.others->key, out_.colon(), rules_.others->value};
-        for (int n = top_; n >= 0; --n) {
+        for (int n = last_count_; n >= 0; --n) {
             std::vector<sequence> ways;
             if (n >= rules_.least) ways.emplace_back();
-            if (rules_.others && n == top_ && rules_.most < 0)
+            if (rules_.others && n == last_count_ && rules_.most < 0)
                 ways = {{builder_.repeat(with_comma(n, member), 0, -1)}};
-            else if (rules_.others && n < top_)
+            else if (rules_.others && n < last_count_)
                 ways.push_back(with_comma(n, member) + symbol_at(at, n + 1));
             at[static_cast<std::size_t>(n)] = builder_.any_of(std::move(ways));
         }
@@ -135,7 +137,7 @@ class member_writer {
     json_grammar& out_;
     grammar_builder& builder_;
     const object_rules& rules_;
-    const int top_;
+    const int last_count_;
 };
 
 }  // namespace

@@ -156,7 +156,7 @@ class reader {
     int built(const pattern_node& node, int from) {
         switch (node.type) {
             case kind::set: {
-                if (negated_ && node.set.is_part)
+                if (negated_ && node.set.means_more)
                     throw unsupported_schema("'(?!' with a class beyond ASCII is not supported");
                 int at = place();
                 freely(from, at);

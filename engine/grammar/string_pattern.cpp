@@ -165,12 +165,14 @@ class pattern_parser {
         return {.type = kind::text, .text = std::string(pattern_.substr(begin, at_ - begin))};
     }
 
-    // Readers disagree on whether 0x1c to 0x1f are blanks.
+    // Implementations disagree on whether 0x1c to 0x1f are blanks, so \S takes none of them: every
+    // string that is written fits the pattern wherever it is read.
     static void reset_doubtful_blanks(std::bitset<128>& members) {
         for (std::size_t c = 0x1c; c < 0x20; ++c) members.reset(c);
     }
 
-    // \d, \w, \s and their opposites.
+    // Adds \d, \w, \s or one of their opposites to `set`. All but \d and \w mean characters beyond
+    // ASCII too. Returns: false, with nothing taken of the pattern, for any other letter.
     bool named_set(char_set& set) {
         const char name = peek();
         std::bitset<128> members;
@@ -204,7 +206,7 @@ class pattern_parser {
         if (name == 'S') reset_doubtful_blanks(members);
         ++at_;
         set.ascii |= members;
-        set.is_part = set.is_part || (name != 'd' && name != 'w');
+        set.means_more = set.means_more || (name != 'd' && name != 'w');
         return true;
     }
 
@@ -267,7 +269,7 @@ class pattern_parser {
             set.ascii.flip();
             if (blanks) reset_doubtful_blanks(set.ascii);
             set.others = !named;
-            set.is_part = named;
+            set.means_more = named;
         }
         return set;
     }

@@ -19,14 +19,14 @@ namespace semantic::engine {
 struct char_set {
     std::bitset<128> ascii;
     bool others = false;
-    bool is_part = false;  // the expression means more than this
+    bool means_more = false;  // the expression means characters beyond ASCII that are left out
     bool operator==(const char_set&) const = default;
 };
 
 struct char_set_hash {
     std::size_t operator()(const char_set& set) const noexcept {
         return std::hash<std::bitset<128>>{}(set.ascii) * 4 + (set.others ? 2 : 0) +
-               (set.is_part ? 1 : 0);
+               (set.means_more ? 1 : 0);
     }
 };
 

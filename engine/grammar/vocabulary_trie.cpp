@@ -9,6 +9,8 @@ namespace {
 
 using word = std::pair<std::string_view, token_id>;
 
+// Nodes in preorder: a node's subtree is [its index, end), its tokens are those from first_token to
+// the next node's. A last node of depth 0 bounds the tokens of the node before it.
 vocabulary_trie::part trie_of(const std::vector<word>& sorted) {
     vocabulary_trie::part made;
     auto& nodes = made.nodes;
@@ -19,21 +21,25 @@ vocabulary_trie::part trie_of(const std::vector<word>& sorted) {
     };
     std::string_view before;
     for (const auto& [bytes, id] : sorted) {
-        auto part = std::mismatch(before.begin(), before.end(), bytes.begin(), bytes.end()).first;
-        auto shared = static_cast<std::size_t>(part - before.begin());
+        auto differs =
+            std::mismatch(before.begin(), before.end(), bytes.begin(), bytes.end()).first;
+        auto shared = static_cast<std::size_t>(differs - before.begin());
         close_to(shared);
         for (std::size_t depth = shared; depth < bytes.size(); ++depth) {
             open.push_back(static_cast<std::uint32_t>(nodes.size()));
-            nodes.push_back({0, static_cast<std::uint32_t>(made.tokens.size()),
-                             static_cast<std::uint16_t>(depth + 1),
-                             static_cast<unsigned char>(bytes[depth])});
+            nodes.push_back({.end = 0,  // until close_to()
+                             .first_token = static_cast<std::uint32_t>(made.tokens.size()),
+                             .depth = static_cast<std::uint16_t>(depth + 1),
+                             .byte = static_cast<unsigned char>(bytes[depth])});
         }
         made.tokens.push_back(id);
         before = bytes;
     }
     close_to(0);
-    nodes.push_back({static_cast<std::uint32_t>(nodes.size() + 1),
-                     static_cast<std::uint32_t>(made.tokens.size()), 0, 0});
+    nodes.push_back({.end = static_cast<std::uint32_t>(nodes.size() + 1),
+                     .first_token = static_cast<std::uint32_t>(made.tokens.size()),
+                     .depth = 0,
+                     .byte = 0});
     return made;
 }
 

@@ -50,13 +50,14 @@ std::size_t common_bytes(const stored_prefix& stored, const prompt_view& prompt,
     std::size_t begin = 0;
     for (std::size_t i = 0; i < stored.tokens.size() && begin < common; ++i) {
         const std::size_t end = stored.token_ends[i];
-        const bool is_spelled = next != prompt.control.end() && next->where.begin < end;
+        const bool prompt_has_control = next != prompt.control.end() && next->where.begin < end;
         if (rules.control(stored.tokens[i], stored.text.substr(begin, end - begin))) {
-            // White space that the token takes may be more on one side.
-            if (!is_spelled || next->id != stored.tokens[i] || next->where.end > end)
-                return is_spelled ? std::min(begin, next->where.begin) : begin;
+            // A control token takes the white space after it along: the same token may end later in
+            // the prompt, and then the texts part before it.
+            if (!prompt_has_control || next->id != stored.tokens[i] || next->where.end > end)
+                return prompt_has_control ? std::min(begin, next->where.begin) : begin;
             ++next;
-        } else if (is_spelled && next->where.begin < common) {
+        } else if (prompt_has_control && next->where.begin < common) {
             return next->where.begin;
         }
         begin = end;

@@ -37,13 +37,16 @@ marked_text said_in(const tokenizer& words, const storage::agent_state& state) {
 
 }  // namespace
 
+// Three ways to come to a prompt: the whole conversation, rendered; what the agent remembers up to
+// its last message, which is still open, and the rest of that message; what it remembers up to its
+// last answer, and what is appended after it.
 storage::result<marked_text> prompt_text(const tokenizer& words, const chat_template& chat,
                                          const generation_request& request,
                                          const storage::agent_state* own,
                                          const render_options& options,
                                          std::vector<std::string>* changes) {
-    const bool is_first = !request.append || !own || own->tokens.empty();
-    if (is_first) {
+    const bool renders_whole = !request.append || !own || own->tokens.empty();
+    if (renders_whole) {
         if (!request.text) return chat.render_marked(request.chat, options, changes);
         const std::string bos = chat.bos();
         return marked_text(request.text->starts_with(bos) ? *request.text : bos + *request.text,
@@ -60,7 +63,8 @@ storage::result<marked_text> prompt_text(const tokenizer& words, const chat_temp
         text.append(*tail);
         return text;
     }
-    // An answer that was cut off by its client is none: what is appended takes its place.
+    // An answer that its client broke off is none: what is appended takes its place. Without any
+    // answer all that is remembered stays, and the text comes after it.
     const ended_answer last = last_answer(*own).value_or(ended_answer{0, own->tokens.size()});
     marked_text text = remembered_text(words, *own, last.tokens);
     text.write(last.rest);

@@ -153,15 +153,15 @@ std::vector<std::string> parse_words(const json_cursor& list, std::size_t count_
 cast_vote read_vote(const json_cursor& root) {
     cast_vote out;
     out.agent_id = string_at(root, "agent_id");
-    out.question = text_at(root, "question", question_characters_max, true);
-    out.choice = text_at(root, "choice", choice_characters_max, false);
+    out.question = text_at(root, "question", question_characters_max, presence::required);
+    out.choice = text_at(root, "choice", choice_characters_max, presence::optional);
     if (auto list = root.find("ranking")) out.ranking = parse_words(*list, choices_max);
     return out;
 }
 
 decision_request read_decision(const json_cursor& root, const request_limits& limits) {
     decision_request out;
-    out.question = text_at(root, "question", question_characters_max, true);
+    out.question = text_at(root, "question", question_characters_max, presence::required);
     const json_cursor list = root.at("choices");
     if (list.ok()) out.choices = parse_words(list, choices_max);
     if (root.ok() && out.choices.size() < 2)
@@ -185,8 +185,9 @@ result<turn_request> parse_turn(std::string_view body, bool is_round,
 
 result<whisper_request> parse_whisper(std::string_view body, const json_limits& limits) {
     return read_object(body, limits, [](const json_cursor& root) {
-        return whisper_request{string_at(root, "from_agent_id"), string_at(root, "to_agent_id"),
-                               text_at(root, "content", whisper_characters_max, true)};
+        return whisper_request{
+            string_at(root, "from_agent_id"), string_at(root, "to_agent_id"),
+            text_at(root, "content", whisper_characters_max, presence::required)};
     });
 }
 

@@ -30,7 +30,7 @@ Enum word_at(const json_cursor& object, std::string_view key, const Names& names
 
 /// A display name: it comes before what its agent says, on one line.
 std::string parse_display_name(const json_cursor& item, const session& so_far) {
-    std::string name = text_at(item, "display_name", name_characters_max, true);
+    std::string name = text_at(item, "display_name", name_characters_max, presence::required);
     const json_cursor place = item.place("display_name");
     if (has_control_character(name) || name.find(':') != std::string::npos)
         place.fail(errc::bad_value, "may not have a colon or a control character");
@@ -60,7 +60,7 @@ agent parse_agent(const json_cursor& item, const session& so_far,
     if (item.find("role")) one.role = bounded_at(item, "role", role_bytes_max);
     if (has_control_character(one.role))
         item.place("role").fail(errc::bad_value, "may not have a control character");
-    one.system_prompt = text_at(item, "system_prompt", system_characters_max, false);
+    one.system_prompt = text_at(item, "system_prompt", system_characters_max, presence::optional);
     one.life = word_at(item, "lifecycle", lifecycle_names, lifecycle::ephemeral);
     if (!item.ok()) return one;
     if (outlives(so_far, one) && one.id.starts_with('_'))
@@ -102,7 +102,7 @@ void parse_own_prompts(const json_cursor& root, opening& wanted) {
     if (!field) return;
     for (const auto& item : field->as_object()) {
         const std::string_view name(item.key().data(), item.key().size());
-        std::string text = text_at(*field, name, prompt_characters_max, false);
+        std::string text = text_at(*field, name, prompt_characters_max, presence::optional);
         auto found = std::ranges::find(wanted.made.agents, name, &agent::name);
         if (found == wanted.made.agents.end() || text.empty()) continue;
         wanted.own_prompts.emplace_back(static_cast<int>(found - wanted.made.agents.begin()),
@@ -110,6 +110,9 @@ void parse_own_prompts(const json_cursor& root, opening& wanted) {
     }
 }
 
+// The messages that agents have read before this session, by the id of the reader. Those of an id
+// that is no agent of the session are checked and left out: a client may hand over what all of its
+// agents have read.
 void parse_prior(const json_cursor& root, opening& wanted) {
     auto field = root.find("prior_agent_messages");
     if (!field) return;
@@ -125,9 +128,10 @@ void parse_prior(const json_cursor& root, opening& wanted) {
         std::vector<prior_message> messages;
         for (std::size_t i = 0; i < count && root.ok(); ++i) {
             const json_cursor one = list.item(i);
-            messages.push_back({text_at(one, "sender_id", prompt_characters_max, false),
-                                text_at(one, "sender_name", name_characters_max, true),
-                                text_at(one, "content", prompt_characters_max, false)});
+            messages.push_back(
+                {text_at(one, "sender_id", prompt_characters_max, presence::optional),
+                 text_at(one, "sender_name", name_characters_max, presence::required),
+                 text_at(one, "content", prompt_characters_max, presence::optional)});
             if (has_control_character(messages.back().sender_name))
                 one.place("sender_name").fail(errc::bad_value, "may not have a control character");
         }
@@ -137,7 +141,8 @@ void parse_prior(const json_cursor& root, opening& wanted) {
 }
 
 std::string parse_prefix(const json_cursor& root) {
-    std::string prefix = text_at(root, "persistent_cache_prefix", prefix_bytes_max, false);
+    std::string prefix =
+        text_at(root, "persistent_cache_prefix", prefix_bytes_max, presence::optional);
     if (!prefix.empty() && !is_name(prefix))
         root.place("persistent_cache_prefix").fail(errc::bad_value, "must be of [A-Za-z0-9._:-]");
     return prefix;
@@ -157,7 +162,7 @@ opening parse_root(const json_cursor& root, std::string session_id,
     parse_agents(root, new_agent_id, made);
     if (!root.ok()) return out;
     check_rules(root, made);
-    out.initial_prompt = text_at(root, "initial_prompt", prompt_characters_max, false);
+    out.initial_prompt = text_at(root, "initial_prompt", prompt_characters_max, presence::optional);
     parse_own_prompts(root, out);
     parse_prior(root, out);
     return out;
@@ -171,14 +176,15 @@ std::size_t characters(std::string_view text) noexcept {
 }
 
 std::string text_at(const json_cursor& object, std::string_view key, std::size_t max,
-                    bool is_required) {
+                    presence demanded) {
     auto field = object.find(key);
     if (!field) {
-        if (is_required) object.at(key).as_string();
+        if (demanded == presence::required) object.at(key).as_string();
         return {};
     }
     const std::string_view text = field->as_string();
-    if (is_required && text.empty()) field->fail(errc::bad_value, "must not be empty");
+    if (demanded == presence::required && text.empty())
+        field->fail(errc::bad_value, "must not be empty");
     if (const std::size_t count = characters(text); count > max)
         field->fail(errc::bad_value, "may have " + std::to_string(max) + " characters, has " +
                                          std::to_string(count));

@@ -25,9 +25,11 @@ inline constexpr int turns_max = 1'000;
 
 /// The characters of UTF-8.
 std::size_t characters(std::string_view text) noexcept;
-/// A string of 0 or 1 to `max` characters. Complains, as protocol/wire/fields.hpp does.
+/// Whether a text must be there, with a character at least.
+enum class presence { optional, required };
+/// A string of at most `max` characters. Complains, as protocol/wire/fields.hpp does.
 std::string text_at(const json_cursor& object, std::string_view key, std::size_t max,
-                    bool is_required);
+                    presence demanded);
 /// Whether ids of sessions, agents and prefixes may be that: [A-Za-z0-9._:-], at least one.
 bool is_name(std::string_view text) noexcept;
 

@@ -68,6 +68,7 @@ result<conversation_request> parse_conversation(std::string_view body,
 
 result<json::object> parse_metadata(std::string_view body, const response_limits& limits) {
     return read_object(body, limits.json, [&](const json_cursor& root) {
+        // at() of a field that is not there is the error missing_field.
         if (root.ok() && !root.value().as_object().contains("metadata")) root.at("metadata");
         return metadata_at(root);
     });

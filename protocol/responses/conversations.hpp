@@ -25,7 +25,7 @@ struct conversation_request {
 /// parse_response(), also for an item that no response could be asked with.
 result<conversation_request> parse_conversation(std::string_view body,
                                                 const response_limits& limits);
-/// The body that changes its metadata. Errors: missing_field too.
+/// The body that changes a conversation's metadata, which must be there. Errors: missing_field too.
 result<boost::json::object> parse_metadata(std::string_view body, const response_limits& limits);
 /// The body that adds `items`. Errors: missing_field too.
 result<boost::json::array> parse_items(std::string_view body, const response_limits& limits);

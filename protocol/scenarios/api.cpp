@@ -57,8 +57,9 @@ json::object run_object(const run_state& run) {
 run_request read_run(const json_cursor& root) {
     run_request out;
     if (auto field = root.find("yaml")) out.yaml = std::string(field->as_string());
-    out.prefix = coordination::text_at(root, "persistent_cache_prefix",
-                                       coordination::prefix_bytes_max, false);
+    out.prefix =
+        coordination::text_at(root, "persistent_cache_prefix", coordination::prefix_bytes_max,
+                              coordination::presence::optional);
     if (!out.prefix.empty() && !coordination::is_name(out.prefix))
         root.place("persistent_cache_prefix").fail(errc::bad_value, "must be of [A-Za-z0-9._:-]");
     out.is_persistent = flag_at(root, "persistent", true);

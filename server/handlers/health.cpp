@@ -83,7 +83,7 @@ class recent_pool {
     std::chrono::steady_clock::duration took_{};
 };
 
-recent_pool pool_of_late;
+recent_pool pool_seen_recently;
 
 struct readiness {
     bool ready = false;
@@ -96,12 +96,14 @@ readiness readiness_of(const services& server) {
     const slot_state now = server.engines.state();
     const engine_lease engine = server.engines.look();
     if (now.phase == slot_phase::empty) {
+        // A request loads the model that it names, where requests may wait for one.
+        const bool loads_on_demand = server.queue != nullptr;
         json::object body{{"status", "ready"}, {"model", nullptr}};
-        if (server.queue == nullptr) body = {{"status", "unloaded"}, {"reason", "no_model"}};
-        return {server.queue != nullptr, std::move(body)};
+        if (!loads_on_demand) body = {{"status", "unloaded"}, {"reason", "no_model"}};
+        return {loads_on_demand, std::move(body)};
     }
     if (now.phase != slot_phase::ready || !engine) return {false, unready(server, now)};
-    const engine::pool_usage pool = pool_of_late.look(*engine);
+    const engine::pool_usage pool = pool_seen_recently.look(*engine);
     std::int64_t running = engine->probe().running.load();
     if (is_pool_exhausted(pool, running))
         return {false,

@@ -101,6 +101,8 @@ result<void> packed_writer::write(std::span<const std::byte> bytes) {
     return {};
 }
 
+// Writes what is pending, with a checksum for each piece. Requires: `pending_` is whole pieces, or
+// the end of the weights; a write unit is a whole number of pieces.
 result<void> packed_writer::flush() {
     const std::span<const std::byte> all(pending_);
     for (std::size_t at = 0; at < all.size(); at += packed_piece_bytes) {
