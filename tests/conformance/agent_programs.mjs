@@ -10,11 +10,9 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { Desk, found, patience_ms, programs } from './coding_agents.mjs';
 import { main } from './harness.mjs';
 
-const calls = 5;
-
 async function converse(program) {
   const desk = new Desk(program);
-  const { first, again } = programs[program];
+  const { first, again, calls = 5 } = programs[program];
   await desk.start_server();
   await desk.run(first('My dog is called Biscuit.'));
   assert.ok(desk.proxy.streamed > 0, 'its turn was streamed');
@@ -42,7 +40,8 @@ async function converse(program) {
   assert.equal(await desk.requests_under_way(), 0, 'the answer was broken off');
   await desk.share();
   await desk.run(again('What is my dog called?'));
-  await desk.expect_reuse('behind an answer that was broken off');
+  const { reused_least_after_break: least } = programs[program];
+  await desk.expect_reuse('behind an answer that was broken off', least);
   desk.expect_wire();
   await desk.end_server('stop');
   desk.expect_no_refusal();

@@ -159,17 +159,20 @@ export const programs = {
 };
 
 Object.assign(programs, {
-  // Without a terminal it continues no session: each process begins one.
+  // Without a terminal it continues no session: each process begins one. After the fourth call of
+  // one tool that fails it gives up.
   cline: {
     tool: 'read_files',
+    calls: 3,
     configure: (home, url) =>
       write(home, '.cline/data/settings/providers.json', cline_providers(url)),
     first: (text) => ['-P', 'openai-compatible', '-m', name, text],
     again: (text) => ['-P', 'openai-compatible', '-m', name, text],
   },
-  // Continue
+  // Continue: what was said in a turn that was broken off is not in its next prompt.
   cn: {
     tool: 'Read',
+    reused_least_after_break: 0.8,
     configure: (home, url) => write(home, '.continue/config.yaml', continue_config(url)),
     first: (text) => ['-p', text],
     again: (text) => ['-p', '--resume', text],
@@ -282,13 +285,13 @@ export class Desk {
     return { computed: newly, reused: again, share: again / (newly + again) };
   }
   /** Of what was asked since the last share(), nearly all came from memory. */
-  async expect_reuse(occasion) {
+  async expect_reuse(occasion, least = reused_least) {
     const { computed, reused, share } = await this.share();
     console.log(
       `        ${this.program}, ${occasion}: ${computed} tokens computed ` +
         `and ${reused} from memory: ${(100 * share).toFixed(1)} %`,
     );
-    assert.ok(share >= reused_least, `${occasion}: ${share} of the prompts came from memory`);
+    assert.ok(share >= least, `${occasion}: ${share} of the prompts came from memory`);
   }
   /** Whether a request to a model had these words. */
   asked(words) {
