@@ -136,6 +136,10 @@ await main(
       await page.getByRole('button', { name: 'Memory of sess_ada' }).click();
       const told = /goes on from \d+ places \([\d, ]+ tokens\).*in RAM beside .* of KV/;
       await page.locator('tr.details .states', { hasText: told }).waitFor();
+      // The same again is read from the last place before its end, and why is said.
+      await server.ask('ada', [user('My dog is called Biscuit.')]);
+      const why = page.locator('#miss-list', { hasText: /state at \d+ of \d+ tokens/ });
+      await why.waitFor({ state: 'attached' });
       await context.close();
       await server.stop();
     },
