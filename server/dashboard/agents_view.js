@@ -111,7 +111,7 @@ export class AgentsView {
     return h(
       'tr',
       {},
-      h('td', { class: 'name' }, open, named),
+      h('td', { class: 'name' }, h('span', { class: 'opener' }, open, named)),
       h('td', {}, h('span', { class: 'tier' })),
       number(),
       number(),
@@ -173,7 +173,7 @@ export class AgentsView {
     const { agent_id } = agent;
     const is_forked = (event) => event.event === 'forked' && event.agent === agent_id;
     if (family.length === 0 && !(this.state.events ?? []).some(is_forked)) return [];
-    const title = h('h3', {}, 'Its forks');
+    const title = h('h3', {}, 'Its forks and sub-agents');
     if (family.length === 0) {
       const unknown = 'A client forked it; this page does not know from which agent.';
       return [title, h('p', { class: 'hint' }, unknown)];

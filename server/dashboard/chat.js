@@ -7,6 +7,7 @@ import { note_fork } from './lineage.js';
 import { markdown } from './markdown.js';
 
 const ANSWER_TOKENS = 1024;
+const FIRST_MESSAGE = 'Hello, my dog is called Biscuit.';
 
 const new_name = () => `chat-${crypto.getRandomValues(new Uint32Array(1))[0].toString(36)}`;
 
@@ -51,6 +52,14 @@ export class Chat {
       ? `This agent remembers ${count(known.tokens)} tokens, which are not shown. Go on from there.`
       : 'A new agent: it is made with the first message, and remembers all of them.';
     at('chat-log').append(h('p', { class: 'hint' }, hint));
+    if (known?.tokens) return;
+    const send = () => {
+      at('chat-text').value = FIRST_MESSAGE;
+      this.send();
+    };
+    at('chat-log').append(
+      h('p', {}, 'Try: ', h('button', { type: 'button', onclick: send }, FIRST_MESSAGE)),
+    );
   }
 
   #show(role, text) {

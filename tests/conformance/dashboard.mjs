@@ -149,7 +149,8 @@ await main(
       const { page, context, faults, fetched } = await open(server);
       assert.equal(new URL(page.url()).pathname, '/dashboard');
       await is_live(page);
-      await say(page, 'Hello, my dog is called Biscuit.');
+      // The message that an empty chat offers.
+      await page.locator('#chat-log button', { hasText: 'my dog is called Biscuit' }).click();
       await answer_is_there(page, 0);
       await say(page, 'What is my dog called?');
       await answer_is_there(page, 1);
