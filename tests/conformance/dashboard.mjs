@@ -157,7 +157,10 @@ await main(
       assert.match(await page.locator('.turn.assistant').nth(1).innerText(), /Biscuit/);
       const usage = await page.locator('.turn.assistant .usage').nth(1).innerText();
       assert.match(usage, /^[1-9]\d* tokens from memory, [1-9]\d* computed · first after/);
+      const parent = await page.inputValue('#chat-agent');
       await page.locator('.turn.assistant').nth(1).getByRole('button', { name: 'Fork' }).click();
+      const is_chosen = (name) => document.getElementById('chat-agent').value !== name;
+      await page.waitForFunction(is_chosen, parent);
       const fork = await page.inputValue('#chat-agent');
       await row_of(page, fork).waitFor();
       // Its row opens to the tree of both, which stays over a reload of the page.
@@ -165,7 +168,7 @@ await main(
       const opener = page.getByRole('button', { name: `Memory of ${fork}`, exact: true });
       await opener.click();
       await tree.locator('ul.tree > li[aria-current="true"]', { hasText: fork }).waitFor();
-      assert.ok((await tree.first().innerText()).startsWith('chat-'), 'the head of the family');
+      assert.ok((await tree.first().innerText()).startsWith(parent), 'the head of the family');
       await opener.click();
       await say(page, 'What is my dog called?');
       await answer_is_there(page, 2);
