@@ -191,7 +191,8 @@ const responses = (r) => {
     instructions: head_words.repeat(1 + r.below(9)),
     input: [
       ...r.list(8, () => responses_item(r)),
-      r.chance(0.1) ? { type: 'compaction_trigger' } : { role: 'user', content: 'Hello.' },
+      { role: 'user', content: 'Hello.' },
+      ...(r.chance(0.1) ? [{ type: 'compaction_trigger' }] : []),
     ],
     max_output_tokens: few_tokens(r),
     store: false,
