@@ -22,10 +22,19 @@ boost::json::object memory_object(std::string_view agent, const engine::prompt_u
     return object;
 }
 
+void add_ending(boost::json::object& memory, const engine::finished& event) {
+    memory["saved"] = event.saved;
+    if (event.unsaved != engine::unsaved_reason::none)
+        memory["not_saved"] = engine::to_string(event.unsaved);
+    if (event.written)
+        memory["bytes_written"] =
+            boost::json::object{{"turn", event.written->turn}, {"total", event.written->total}};
+}
+
 boost::json::object memory_object(std::string_view agent, const engine::prompt_usage& usage,
-                                  bool is_saved) {
+                                  const engine::finished& event) {
     boost::json::object object = memory_object(agent, usage);
-    object["saved"] = is_saved;
+    add_ending(object, event);
     return object;
 }
 

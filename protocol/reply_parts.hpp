@@ -15,9 +15,12 @@ namespace semantic::protocol {
 
 /// What this server alone can say, for a field of its own that other clients skip.
 boost::json::object memory_object(std::string_view agent, const engine::prompt_usage& usage);
-/// The same at the end of an answer: also whether the agent's memory is on disk.
+/// Adds what became of the agent's memory: "saved", where it is not why ("not_saved"), and
+/// "bytes_written" where a save has ended.
+void add_ending(boost::json::object& memory, const engine::finished& event);
+/// Both: what is said at the end of an answer.
 boost::json::object memory_object(std::string_view agent, const engine::prompt_usage& usage,
-                                  bool is_saved);
+                                  const engine::finished& event);
 
 /// The request's `left_out`, where there is any.
 void add_left_out(boost::json::object& memory, const std::vector<std::string>& left_out);

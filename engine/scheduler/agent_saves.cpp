@@ -19,7 +19,7 @@ void agent_saves::save(const storage::agent_id& agent, request_id waiting,
     if (services_.post(agent, keep)) return;
     services_.release_hold();
     refused_.store(true);
-    if (waiting != 0) services_.gate->saved(waiting, false);
+    if (waiting != 0) services_.gate->end_save(waiting, {unsaved_reason::failed});
 }
 
 void agent_saves::drop(const storage::agent_id& agent, request_id waiting) {
@@ -30,7 +30,7 @@ void agent_saves::drop(const storage::agent_id& agent, request_id waiting) {
     };
     if (services_.post(agent, forget)) return;
     services_.release_hold();
-    if (waiting != 0) services_.gate->saved(waiting, false);
+    if (waiting != 0) services_.gate->end_save(waiting, {unsaved_reason::failed});
 }
 
 // Other machines hear of it first: what they have would come back else.
@@ -44,7 +44,8 @@ void agent_saves::drop_now(const storage::agent_id& agent, request_id waiting) {
     if (has_failed)
         services_.warn("could not drop agent " + agent.str() + ": " + gone.error().what);
     if (waiting == 0) return;
-    services_.gate->saved(waiting, false);
+    services_.gate->end_save(waiting,
+                             {has_failed ? unsaved_reason::failed : unsaved_reason::dropped});
 }
 
 storage::agent_cache_store::written_bytes agent_saves::end_turn(const storage::agent_id& agent) {
@@ -68,10 +69,14 @@ void agent_saves::save_now(const storage::agent_id& agent, request_id waiting,
     if (!report && !(end.is_over_bound && told_of_bound_.exchange(true)))
         services_.warn("could not save agent " + agent.str() + ": " + report.error().what);
     if (report && report->bytes_written > 0) told_of_bound_.store(false);
+    const written_bytes written{end.of_turn, end.in_all};
     if (report && extent == storage::save_extent::everything)
-        saved(agent, waiting, held);
+        report_save(agent, waiting, held, written);
     else if (waiting != 0)
-        services_.gate->saved(waiting, report.has_value());
+        services_.gate->end_save(waiting, {report              ? unsaved_reason::none
+                                           : end.is_over_bound ? unsaved_reason::over_bound
+                                                               : unsaved_reason::failed,
+                                           written});
     if (std::string message = services_.store.take_warning(); !message.empty()) {
         services_.warn(std::move(message));
         refused_.store(true);  // what was on disk may be so no more
@@ -81,16 +86,18 @@ void agent_saves::save_now(const storage::agent_id& agent, request_id waiting,
         for (const storage::agent_id& dirty : services_.store.dirty_agents()) save(dirty, 0);
 }
 
-void agent_saves::saved(const storage::agent_id& agent, request_id waiting, const lease& held) {
+void agent_saves::report_save(const storage::agent_id& agent, request_id waiting, const lease& held,
+                              const written_bytes& written) {
     // No other node goes on with the agent until the object store has this turn.
     std::function<void(bool)> uploaded;
     if (held != nullptr) uploaded = [held](bool) {};
     if (services_.shared != nullptr && services_.shared_wait.count() > 0 && waiting != 0)
-        uploaded = [to = std::weak_ptr(services_.gate), waiting, held](bool is_there) {
-            if (const auto gate = to.lock()) gate->saved(waiting, is_there);
+        uploaded = [to = std::weak_ptr(services_.gate), waiting, held, written](bool is_there) {
+            const auto unsaved = is_there ? unsaved_reason::none : unsaved_reason::failed;
+            if (const auto gate = to.lock()) gate->end_save(waiting, {unsaved, written});
         };
     else if (waiting != 0)
-        services_.gate->saved(waiting, true);
+        services_.gate->end_save(waiting, {unsaved_reason::none, written});
     if (services_.shared != nullptr) services_.shared->note_saved(agent, std::move(uploaded));
 }
 

@@ -47,7 +47,8 @@ class agent_saves {
     using lease = storage::agent_leases::lease;
     void save_now(const storage::agent_id& agent, request_id waiting, storage::save_extent extent,
                   const lease& held);
-    void saved(const storage::agent_id& agent, request_id waiting, const lease& held);
+    void report_save(const storage::agent_id& agent, request_id waiting, const lease& held,
+                     const written_bytes& written);
     void drop_now(const storage::agent_id& agent, request_id waiting);
     storage::agent_cache_store::written_bytes end_turn(const storage::agent_id& agent);
     void trim_hot_agents();

@@ -1,7 +1,6 @@
 #include "engine/scheduler/save_gate.hpp"
 
 #include <algorithm>
-#include <optional>
 
 namespace semantic::engine {
 
@@ -19,6 +18,7 @@ save_gate::~save_gate() {
 }
 
 void save_gate::hold(job_ptr work, finished last, std::chrono::steady_clock::time_point until) {
+    last.unsaved = unsaved_reason::late;  // unless end_save() comes before `until`
     {
         std::lock_guard lock(mutex_);
         request_id id = work->id;
@@ -41,7 +41,7 @@ void save_gate::set_patient(bool is_patient) {
     for (auto& [id, entry] : released) deliver_(entry.work, std::move(entry.last));
 }
 
-void save_gate::saved(request_id id, bool on_disk) {
+void save_gate::end_save(request_id id, const outcome& result) {
     std::optional<held> entry;
     {
         std::lock_guard lock(mutex_);
@@ -50,7 +50,9 @@ void save_gate::saved(request_id id, bool on_disk) {
         entry = std::move(found->second);
         held_.erase(found);
     }
-    entry->last.saved = on_disk;
+    entry->last.saved = result.unsaved == unsaved_reason::none;
+    entry->last.unsaved = result.unsaved;
+    entry->last.written = result.written;
     deliver_(entry->work, std::move(entry->last));
 }
 

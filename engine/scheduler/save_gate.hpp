@@ -9,6 +9,7 @@
 #include <functional>
 #include <map>
 #include <mutex>
+#include <optional>
 #include <thread>
 
 #include "engine/scheduler/queue/job.hpp"
@@ -18,17 +19,22 @@ namespace semantic::engine {
 class save_gate {
   public:
     /// `deliver(work, last)`: the answer may end now; last.saved says whether its memory is on
-    /// disk.
+    /// disk, last.unsaved why it is not.
     explicit save_gate(std::function<void(const job_ptr&, finished)> deliver);
-    /// Delivers everything still held, unsaved.
+    /// Delivers everything still held: unsaved, as late.
     ~save_gate();
 
     void hold(job_ptr work, finished last, std::chrono::steady_clock::time_point until);
     /// Without patience everything held is delivered now, unsaved, and what comes at once: for an
     /// end whose time is up.
     void set_patient(bool is_patient);
-    /// The save behind request `id` has ended. Delivers unless the bound came first.
-    void saved(request_id id, bool on_disk);
+    /// What became of a memory when its save, or its drop, ended.
+    struct outcome {
+        unsaved_reason unsaved = unsaved_reason::none;
+        std::optional<written_bytes> written{};
+    };
+    /// The save of request `id` has ended. Delivers its answer unless the bound came first.
+    void end_save(request_id id, const outcome& result);
 
   private:
     struct held {

@@ -84,6 +84,22 @@ const char* to_string(miss_reason why) noexcept {
     return "unknown";
 }
 
+const char* to_string(unsaved_reason reason) noexcept {
+    switch (reason) {
+        case unsaved_reason::none:
+            return "";
+        case unsaved_reason::late:
+            return "late";
+        case unsaved_reason::failed:
+            return "failed";
+        case unsaved_reason::over_bound:
+            return "over_bound";
+        case unsaved_reason::dropped:
+            return "dropped";
+    }
+    return "unknown";
+}
+
 const char* to_string(stop_reason why) noexcept {
     switch (why) {
         case stop_reason::end_turn:

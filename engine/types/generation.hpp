@@ -138,8 +138,11 @@ struct generation_request {
     /// none.
     std::optional<int> top_scores;
     int choices = 1;  // answers to the one prompt, which is read once; >= 1
+    /// Holds from when the work can begin: the time that the request waits in the queue, also for a
+    /// head that another request reads, is added to it when the request gets its slot.
     std::optional<std::chrono::steady_clock::time_point> deadline;
-    /// For the memory of the agent that the request extends.
+    /// For the memory of the agent that the request extends. Kept for 0 seconds and not pinned: the
+    /// memory is dropped when the answer has ended, and is not written to disk for it.
     memory_policy memory{};
     /// What may be spent on the request before the model runs: charged by whoever works on it now.
     /// Absent: the engine makes one with the default limits.
@@ -212,9 +215,11 @@ struct prompt_usage {
 enum class stop_reason { end_turn, max_tokens, stop_sequence, context_full, cancelled, deadline };
 const char* to_string(stop_reason why) noexcept;
 
-/// Sent at most once, first, when all places are taken.
+/// Sent at most once, first, to a request that cannot begin at once: all slots are taken, others
+/// wait before it, or another one reads the head of its prompt. Tenants take turns, so that later
+/// requests of other tenants may begin before it.
 struct queued {
-    int ahead = 0;                    // requests that wait before this one
+    int ahead = 0;                    // requests that are before this one now
     std::chrono::seconds estimate{};  // until it begins; 0 while nothing is known
 };
 /// Sent once, after the prefix look-up and before any prefill: the cache numbers are final.
@@ -251,12 +256,32 @@ struct choice_finished {
     std::string stop_sequence;
     int output_tokens = 0;
 };
+/// Why a memory is not on disk when its answer ends.
+enum class unsaved_reason {
+    none,        // it is on disk, or there is nothing to save
+    late,        // the save took longer than the answer waits for it, and goes on
+    failed,      // the disk did not take it: the memory is in RAM only, and tried again
+    over_bound,  // a bound on the bytes that may be written is reached: likewise
+    dropped,     // the request's memory_policy did not keep it
+};
+/// "late", "failed", "over_bound", "dropped"; "" for none.
+const char* to_string(unsaved_reason reason) noexcept;
+
+/// Bytes of files that were written for an agent's memory: KV, recurrent states and manifests. A
+/// save that ends after its answer counts for the agent's next turn.
+struct written_bytes {
+    std::uint64_t turn = 0;
+    std::uint64_t total = 0;  // since the agent was made
+};
+
 /// Sent once, last; nothing follows.
 struct finished {
     stop_reason why = stop_reason::end_turn;  // of the first choice, or what ended all of them
     std::string stop_sequence;  // which one, when why is stop_sequence; empty: a stop token
     int output_tokens = 0;      // sampled, stop tokens included, of all choices together
     bool saved = false;         // the agent's memory is on disk
+    unsaved_reason unsaved = unsaved_reason::none;
+    std::optional<written_bytes> written{};  // absent: no save of this answer has ended
 };
 enum class failure_kind {
     bad_request,

@@ -170,7 +170,7 @@ std::string generate_stream::on_finished(const engine::finished& event) {
     if (ended_) return {};
     ended_ = true;
     json::object fields = ending(event, prompt_tokens_, called_);
-    fields["saved"] = event.saved;
+    add_ending(fields, event);
     return event_of("done", std::move(fields));
 }
 
@@ -207,7 +207,7 @@ result<std::string> generate_collector::on_finished(const engine::finished& even
     }
     for (auto& [key, value] : ending(event, usage_.prompt_tokens, !calls_.empty()))
         body.emplace(key, std::move(value));
-    json::object memory = memory_object(agent_, usage_, event.saved);
+    json::object memory = memory_object(agent_, usage_, event);
     add_left_out(memory, left_out_);
     body["semantic"] = std::move(memory);
     return to_text(body);

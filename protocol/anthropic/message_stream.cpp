@@ -249,6 +249,8 @@ std::string message_stream::on_finished(const engine::finished& event) {
 }
 
 std::string message_stream::ending() const {
+    json::object memory;
+    add_ending(memory, finished_);
     json::object event{
         {"type", "message_delta"},
         {"delta", delta_},
@@ -256,7 +258,7 @@ std::string message_stream::ending() const {
                                {"input_tokens", usage_.recomputed_tokens},
                                {"cache_creation_input_tokens", usage_.created_tokens},
                                {"cache_read_input_tokens", usage_.reused_tokens}}},
-        {"semantic", json::object{{"saved", finished_.saved}}}};
+        {"semantic", std::move(memory)}};
     add_edits(options_, event);
     return event_of("message_delta", event) + event_of("message_stop", {{"type", "message_stop"}});
 }
@@ -352,7 +354,7 @@ result<std::string> message_collector::on_finished(const engine::finished& event
     if (auto f = unfinished(event)) return *f;
     stop_fields stop = stop_of(event, tool_calls_ > 0);
     if (options_.compacts) stop = {"compaction", nullptr};
-    json::object memory = memory_object(agent_, usage_, event.saved);
+    json::object memory = memory_object(agent_, usage_, event);
     add_left_out(memory, options_.left_out);
     json::object message{{"id", options_.message_id},
                          {"type", "message"},

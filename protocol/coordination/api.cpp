@@ -84,7 +84,7 @@ json::object usage_object(const turn_report& report) {
     out["read_ahead_tokens"] = report.read_ahead_tokens;
     out["output_tokens"] = report.end.output_tokens;
     out["stop_reason"] = engine::to_string(report.end.why);
-    out["saved"] = report.end.saved;
+    add_ending(out, report.end);
     return out;
 }
 

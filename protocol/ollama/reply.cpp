@@ -99,7 +99,7 @@ void answer_times::add_end(json::object& line, const engine::finished& event) co
     line["prompt_eval_duration"] = nanoseconds(read_until - admitted_at_);
     line["eval_count"] = event.output_tokens;
     line["eval_duration"] = nanoseconds(now - read_until);
-    json::object memory = memory_object(agent_, usage_, event.saved);
+    json::object memory = memory_object(agent_, usage_, event);
     add_left_out(memory, options_->left_out);
     line["semantic"] = std::move(memory);
 }

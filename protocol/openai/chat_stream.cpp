@@ -187,7 +187,7 @@ std::string chat_stream::on_finished(const engine::finished& event) {
     bool has_calls = choices_[0].parts.call_count() > 0;
     json::object last = delta_chunk(options_, 0, {}, nullptr, finish_reason(event.why, has_calls));
     // Whole once more: clients that fold chunks into one keep the last value of a field.
-    json::object memory = memory_object(agent_, usage_, event.saved);
+    json::object memory = memory_object(agent_, usage_, event);
     add_left_out(memory, options_.left_out);
     last["semantic"] = std::move(memory);
     std::string bytes = event_of(std::move(last));
@@ -285,7 +285,7 @@ result<std::string> chat_collector::on_finished(const engine::finished& event) {
     json::object body = head_of(options_, "chat.completion");
     body["choices"] = std::move(choices);
     body["usage"] = usage_object(usage_, event.output_tokens, thinking_tokens_);
-    json::object memory = memory_object(agent_, usage_, event.saved);
+    json::object memory = memory_object(agent_, usage_, event);
     add_left_out(memory, options_.left_out);
     body["semantic"] = std::move(memory);
     return to_text(std::move(body));

@@ -160,7 +160,7 @@ std::string completion_stream::on_finished(const engine::finished& event) {
     if (std::exchange(ended_, true)) return {};
     std::string bytes =
         chunk_of(options_, {choice_object(0, {}, nullptr, finish_reason(event.why, false))},
-                 nullptr, memory_object(agent_, usage_, event.saved));
+                 nullptr, memory_object(agent_, usage_, event));
     if (options_.include_usage)
         bytes += chunk_of(options_, {}, usage_object(usage_, event.output_tokens, 0));
     return bytes + sse_event("", "[DONE]");
@@ -199,7 +199,7 @@ result<std::string> completion_collector::on_finished(const engine::finished& ev
     json::object body = head_of(options_);
     body["choices"] = std::move(choices);
     body["usage"] = usage_object(usage_, event.output_tokens, 0);
-    body["semantic"] = memory_object(agent_, usage_, event.saved);
+    body["semantic"] = memory_object(agent_, usage_, event);
     return to_text(std::move(body));
 }
 

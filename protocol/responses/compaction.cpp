@@ -59,7 +59,7 @@ result<std::string> compaction_collector::on_finished(const engine::finished& ev
                                 {"created_at", created_unix_},
                                 {"output", std::move(output)},
                                 {"usage", usage_object(usage_, event.output_tokens, 0)},
-                                {"semantic", memory_object(agent_, usage_, event.saved)}});
+                                {"semantic", memory_object(agent_, usage_, event)}});
 }
 
 }  // namespace semantic::protocol::responses

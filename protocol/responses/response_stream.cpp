@@ -321,7 +321,7 @@ std::string response_stream::on_finished(const engine::finished& event) {
     response_["output"] = std::move(output_);
     if (cut) response_["incomplete_details"] = json::object{{"reason", "max_output_tokens"}};
     response_["usage"] = usage_object(usage_, event.output_tokens, thinking_tokens_);
-    response_["semantic"].as_object()["saved"] = event.saved;
+    add_ending(response_["semantic"].as_object(), event);
     return bytes + end(cut ? "response.incomplete" : "response.completed");
 }
 

@@ -2,6 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include <filesystem>
+#include <fstream>
+
 #include "engine/fork_place.hpp"
 #include "tests/engine/tiny_engine.hpp"
 #include "tests/support/temp_dir.hpp"
@@ -62,6 +65,7 @@ TEST(memory_policy, what_is_kept_for_no_time_is_gone_with_its_answer_and_never_w
     const auto said = run(*engine, once);
     ASSERT_TRUE(said->finished);
     EXPECT_FALSE(said->finished->saved);
+    EXPECT_EQ(said->finished->unsaved, unsaved_reason::dropped);
     EXPECT_EQ(engine->store_probe().bytes_written.load(), 0u);
     EXPECT_EQ(engine->probe().saves_late.load(), 0u) << "nobody waited for it";
     EXPECT_TRUE(engine->agents({}).empty());
@@ -103,6 +107,9 @@ TEST(memory_policy, bytes_written_are_counted_by_agent_and_bounded) {
     const auto said = run(*engine, ask("a", chat_of({"My dog is called Biscuit."}), 8));
     ASSERT_TRUE(said->finished);
     EXPECT_FALSE(said->finished->saved);
+    EXPECT_EQ(said->finished->unsaved, unsaved_reason::over_bound);
+    ASSERT_TRUE(said->finished->written);
+    EXPECT_EQ(said->finished->written->total, 0u);
     EXPECT_TRUE(engine->inspect(id_of("a"))->is_over_bound);
     EXPECT_EQ(engine->inspect(id_of("a"))->bytes_written, 0u);
     const auto next = run(*engine, appended("a", "What is my dog called?"));
@@ -114,17 +121,38 @@ TEST(memory_policy, bytes_written_are_counted_by_agent_and_bounded) {
 TEST(memory_policy, bytes_of_a_turn_are_those_that_its_saves_wrote) {
     temp_dir dir;
     const auto engine = load(options_in(dir.path()));
-    run(*engine, ask("a", chat_of({long_paste(30)}), 8));
+    const auto told = run(*engine, ask("a", chat_of({long_paste(30)}), 8));
     const auto first = *engine->inspect(id_of("a"));
+    ASSERT_TRUE(told->finished && told->finished->written);
+    EXPECT_EQ(told->finished->unsaved, unsaved_reason::none);
+    EXPECT_EQ(told->finished->written->turn, first.bytes_of_turn);
+    EXPECT_EQ(told->finished->written->total, first.bytes_written);
     EXPECT_GT(first.bytes_of_turn, 0u);
     EXPECT_EQ(first.bytes_written, first.bytes_of_turn);
     EXPECT_EQ(engine->store_probe().bytes_written.load(), first.bytes_written);
-    run(*engine, appended("a", "Which wall?"));
+    const auto next = run(*engine, appended("a", "Which wall?"));
     const auto second = *engine->inspect(id_of("a"));
+    ASSERT_TRUE(next->finished && next->finished->written);
+    EXPECT_EQ(next->finished->written->turn, second.bytes_of_turn);
+    EXPECT_EQ(next->finished->written->total, second.bytes_written);
     EXPECT_EQ(second.bytes_written, first.bytes_written + second.bytes_of_turn);
     EXPECT_EQ(engine->pool().bytes_written_today, second.bytes_written);
     EXPECT_EQ(engine->probe().turns_saved.load(), 2u);
     EXPECT_EQ(engine->probe().turn_bytes_written.load(), second.bytes_written);
+}
+
+TEST(memory_policy, a_disk_that_takes_nothing_is_named_in_the_answer_which_stays_in_ram) {
+    temp_dir dir;
+    const auto engine = load(options_in(dir.path()));
+    const std::filesystem::path blocks = std::filesystem::path(dir.path()) / "blocks";
+    std::filesystem::remove_all(blocks);
+    std::ofstream(blocks) << "a file where the folder was";
+    const auto said = run(*engine, ask("a", chat_of({"My dog is called Biscuit."}), 8));
+    ASSERT_TRUE(said->finished);
+    EXPECT_FALSE(said->finished->saved);
+    EXPECT_EQ(said->finished->unsaved, unsaved_reason::failed);
+    EXPECT_TRUE(engine->inspect(id_of("a"))->hot);
+    EXPECT_TRUE(engine->inspect(id_of("a"))->dirty);
 }
 
 TEST(fork_at, an_answer_goes_on_from_there_as_if_the_rest_had_never_been) {

@@ -65,7 +65,14 @@ engine::finished finished_of(const json::value& fields) {
     if (event.why == engine::stop_reason::stop_sequence)
         event.stop_sequence = fields.at("stop_sequence").as_string().c_str();
     event.output_tokens = fields.at("output_tokens").to_number<int>();
-    if (fields.as_object().contains("saved")) event.saved = fields.at("saved").as_bool();
+    const json::object& all = fields.as_object();
+    if (all.contains("saved")) event.saved = all.at("saved").as_bool();
+    if (all.contains("unsaved"))
+        event.unsaved = named(all.at("unsaved"), engine::unsaved_reason::dropped);
+    if (all.contains("written"))
+        event.written =
+            engine::written_bytes{fields.at("written").at("turn").to_number<std::uint64_t>(),
+                                  fields.at("written").at("total").to_number<std::uint64_t>()};
     return event;
 }
 

@@ -76,7 +76,9 @@ class answer_log {
             line_ += " first token after " + in_milliseconds(*waited);
         line_.append(" stop ")
             .append(to_string(event.why))
-            .append(event.saved ? " saved" : " not saved yet");
+            .append(event.saved ? " saved" : " not saved");
+        if (event.unsaved != engine::unsaved_reason::none)
+            line_.append(": ").append(to_string(event.unsaved));
         log_event(log_level::info, request_.id_for_log(), line_);
         if (shows_text_)
             log_event(log_level::info, request_.id_for_log(), "answered: " + logged(text_));

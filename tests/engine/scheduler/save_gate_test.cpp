@@ -11,7 +11,7 @@ using clock = std::chrono::steady_clock;
 
 struct delivery {
     request_id id;
-    bool saved;
+    finished last;
 };
 
 // Collects deliveries; the gate's own thread may write.
@@ -37,7 +37,7 @@ class save_gate_ : public testing::Test {
     std::function<void(const job_ptr&, finished)> collect() {
         return [this](const job_ptr& work, finished last) {
             std::lock_guard lock(mutex_);
-            seen_.push_back({work->id, last.saved});
+            seen_.push_back({work->id, std::move(last)});
         };
     }
     std::mutex mutex_;
@@ -48,9 +48,10 @@ TEST_F(save_gate_, an_answer_ends_when_its_memory_is_on_disk) {
     save_gate gate(collect());
     gate.hold(work(1), {}, clock::now() + std::chrono::hours(1));
     EXPECT_TRUE(seen().empty());
-    gate.saved(1, true);
+    gate.end_save(1, {});
     ASSERT_EQ(seen().size(), 1u);
-    EXPECT_TRUE(seen()[0].saved);
+    EXPECT_TRUE(seen()[0].last.saved);
+    EXPECT_EQ(seen()[0].last.unsaved, unsaved_reason::none);
 }
 
 TEST_F(save_gate_, without_patience_answers_end_at_once_and_unsaved) {
@@ -59,8 +60,11 @@ TEST_F(save_gate_, without_patience_answers_end_at_once_and_unsaved) {
     gate.set_patient(false);
     gate.hold(work(2), {}, clock::now() + std::chrono::hours(1));
     ASSERT_EQ(seen().size(), 2u);
-    EXPECT_FALSE(seen()[0].saved || seen()[1].saved);
-    gate.saved(1, true);
+    for (const delivery& each : seen()) {
+        EXPECT_FALSE(each.last.saved);
+        EXPECT_EQ(each.last.unsaved, unsaved_reason::late);
+    }
+    gate.end_save(1, {});
     EXPECT_EQ(seen().size(), 2u);
     gate.set_patient(true);
     gate.hold(work(3), {}, clock::now() + std::chrono::hours(1));
@@ -70,9 +74,13 @@ TEST_F(save_gate_, without_patience_answers_end_at_once_and_unsaved) {
 TEST_F(save_gate_, a_failed_save_lets_the_answer_end_and_says_so) {
     save_gate gate(collect());
     gate.hold(work(1), {}, clock::now() + std::chrono::hours(1));
-    gate.saved(1, false);
+    gate.end_save(1, {unsaved_reason::failed, written_bytes{5, 9}});
     ASSERT_EQ(seen().size(), 1u);
-    EXPECT_FALSE(seen()[0].saved);
+    EXPECT_FALSE(seen()[0].last.saved);
+    EXPECT_EQ(seen()[0].last.unsaved, unsaved_reason::failed);
+    ASSERT_TRUE(seen()[0].last.written);
+    EXPECT_EQ(seen()[0].last.written->turn, 5u);
+    EXPECT_EQ(seen()[0].last.written->total, 9u);
 }
 
 TEST_F(save_gate_, a_slow_save_holds_the_answer_no_longer_than_its_bound_and_is_delivered_once) {
@@ -81,8 +89,10 @@ TEST_F(save_gate_, a_slow_save_holds_the_answer_no_longer_than_its_bound_and_is_
     gate.hold(work(1), {}, clock::now() + std::chrono::milliseconds(20));
     ASSERT_TRUE(wait_for(1));
     EXPECT_EQ(seen()[0].id, 1u);
-    EXPECT_FALSE(seen()[0].saved);
-    gate.saved(1, true);  // too late
+    EXPECT_FALSE(seen()[0].last.saved);
+    EXPECT_EQ(seen()[0].last.unsaved, unsaved_reason::late);
+    EXPECT_FALSE(seen()[0].last.written);
+    gate.end_save(1, {});  // too late
     EXPECT_EQ(seen().size(), 1u);
 }
 
@@ -91,12 +101,13 @@ TEST_F(save_gate_, what_is_still_held_when_the_gate_goes_is_delivered) {
         save_gate gate(collect());
         gate.hold(work(1), {}, clock::now() + std::chrono::hours(1));
     }
-    EXPECT_EQ(seen().size(), 1u);
+    ASSERT_EQ(seen().size(), 1u);
+    EXPECT_EQ(seen()[0].last.unsaved, unsaved_reason::late);
 }
 
 TEST_F(save_gate_, an_unknown_request_is_ignored) {
     save_gate gate(collect());
-    gate.saved(77, true);
+    gate.end_save(77, {});
     EXPECT_TRUE(seen().empty());
 }
 

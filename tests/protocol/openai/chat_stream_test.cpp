@@ -248,22 +248,6 @@ TEST(chat_stream, memory_of_the_agent_is_reported_beside_the_vendors_fields) {
     EXPECT_EQ(json::serialize(r.body().at("semantic")), memory);
 }
 
-TEST(memory_object, names_what_was_told_in_another_shape_and_only_then) {
-    engine::prompt_usage usage;
-    EXPECT_FALSE(memory_object("a", usage).contains("template_fit"));
-    usage.template_fit = {"messages_joined", "calls_split"};
-    EXPECT_EQ(json::serialize(memory_object("a", usage).at("template_fit")),
-              R"(["messages_joined","calls_split"])");
-}
-
-TEST(memory_object, names_what_of_a_schema_is_not_held_and_only_then) {
-    engine::prompt_usage usage;
-    EXPECT_FALSE(memory_object("a", usage).contains("not_held"));
-    usage.not_held = {"#/a: 'not' is not supported", "#/b: 'if' is not supported"};
-    EXPECT_EQ(json::serialize(memory_object("a", usage).at("not_held")),
-              R"(["#/a: 'not' is not supported","#/b: 'if' is not supported"])");
-}
-
 TEST(chat_stream, every_stop_reason_has_the_vendors_word) {
     struct row {
         stop_reason why;
