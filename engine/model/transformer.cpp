@@ -126,7 +126,9 @@ transformer::impl::impl(const model_config& config_in, const storage::kv_layout&
       stream(config, kernels, tasks, limits.rows_max, panel_rows),
       products(kernels, tasks, panel_rows, inputs_max(config), outputs_max(config, limits),
                corrects_all),
-      context{config, kernels, tasks, weights, rows, stream, products, panel_rows},
+      context{config,   kernels,    tasks,
+              weights,  rows,       stream,
+              products, panel_rows, limits.draft_rows_max},
       inputs_(config, kernels, tasks, weights, limits.rows_max, panel_rows),
       last_keeper(find_last_keeper(config)),
       attention_(context, layout, keys_in, limits.rows_max),
@@ -358,6 +360,11 @@ void transformer::capture(float* keys, float* queries) {
     impl_->attention_.capture(
         {keys, queries, as_size(impl_->limits.rows_max), heads_of_layers(impl_->config)});
 }
+void transformer::rewind(int index, int count) {
+    if (impl_->recurrent_ == nullptr) return;
+    impl_->tasks.together([&] { impl_->recurrent_->rewind(index, count); });
+}
+
 void transformer::use_tape(product_tape* tape) { impl_->products.use_tape(tape); }
 const kernel_table& transformer::kernels() const noexcept { return impl_->kernels; }
 std::uint64_t transformer::weight_bytes() const noexcept { return impl_->weights.bytes(); }

@@ -27,6 +27,7 @@ struct transformer_limits {
     /// it two runs that differ in the last bit of one key soon differ by that rounding, which hides
     /// what is measured.
     bool compensated = false;
+    int draft_rows_max = 0;  // rows of one step of sequences with drafts, over all of them
 };
 
 class product_tape;
@@ -57,6 +58,13 @@ class transformer {
     /// then each layer in ascending order, with one batch; the last one writes the logits.
     void begin(std::span<sequence_step> batch);
     void run_layer(int layer, std::span<sequence_step> batch);
+
+    /// Of sequence `index` of the latest step, which had drafts: makes its next_state the state
+    /// after the first `count` of its tokens, exactly as if the step had had no more. Does nothing
+    /// where the model has no recurrent layers. Thread: as forward(). Requires: `count` is as many
+    /// as were no drafts, or more; the step's state and next_state are still there, and no sequence
+    /// of it was empty.
+    void rewind(int index, int count);
 
     /// From now on forward() copies the heads of each row, before rope, to `keys` [layers
     /// that attend, rows_max, kv_heads * head_dim] and `queries` [as many, rows_max, heads *

@@ -14,6 +14,7 @@ struct step_part {
     int first = 0, end = 0;            // its positions
     const std::byte* state = nullptr;  // as sequence_step
     std::byte* next_state = nullptr;
+    int drafts = 0;  // likewise
 };
 
 /// Consecutive rows of one sequence.

@@ -17,11 +17,14 @@ convolution::convolution(const pass_context& context)
       zeros_(as_size(channels_)) {
     ASSERT(taps_ >= 1 && taps_ <= taps_max);
     std::fill_n(zeros_.data(), zeros_.count(), 0.0f);
+    for (const layer_config& layer : context.config.layers)
+        recorded_.emplace_back(
+            is_recurrent(layer.mixer) ? as_size(context.draft_rows_max) * as_size(channels_) : 0);
 }
 
 void convolution::run(int layer, const state_region& region, std::span<const state_piece> pieces,
                       int begin, const float* columns, std::size_t stride, bool activated,
-                      float* out) const {
+                      float* out) {
     const recurrent_weights& w = context_.layer(layer).recurrent;
     const auto channels = as_size(channels_);
     for (const state_piece& piece : pieces) {
@@ -42,7 +45,21 @@ void convolution::run(int layer, const state_region& region, std::span<const sta
                 channels, activated, out + as_size(piece.first - begin + row) * channels);
         });
         keep_columns(region, piece, own, stride);
+        if (piece.recorded >= 0) record(layer, piece, own, stride);
     }
+}
+
+void convolution::record(int layer, const state_piece& piece, const float* columns,
+                         std::size_t stride) {
+    float* to = recorded_[as_size(layer)].data() + as_size(piece.recorded) * as_size(channels_);
+    for (int row = 0; row < piece.count; ++row, to += channels_)
+        std::memcpy(to, columns + as_size(row) * stride, as_size(channels_) * sizeof(float));
+}
+
+void convolution::replay(int layer, const state_region& region, const state_piece& piece) const {
+    const float* columns =
+        recorded_[as_size(layer)].data() + as_size(piece.recorded) * as_size(channels_);
+    keep_columns(region, piece, columns, as_size(channels_));
 }
 
 /// The last columns of those before the piece and its own. Ascending, since both may be one buffer.

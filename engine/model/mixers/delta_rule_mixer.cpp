@@ -45,12 +45,17 @@ void delta_rule_mixer::run_panel(int layer, int begin, int end, float* mixed) {
     const float* queries = convolved_.data();
     const float* keys = queries + shape_.key_width();
     float* out = mixed + area(begin, width());
-    recurrence_.run(region(layer), pieces(),
+    recurrence_.run(layer, region(layer), pieces(),
                     {begin, keys, queries, keys + shape_.key_width(), as_size(channels),
                      as_size(channels), decays_.data(), rates_.data(), out});
     context_.tasks.for_rows(0, count, 4 * width(), [&](int row) {
         finish_row(w.recurrent, row, out + area(row, width()));
     });
+}
+
+void delta_rule_mixer::replay(int layer, const state_piece& piece) {
+    convolution_.replay(layer, region(layer), piece);
+    recurrence_.replay(layer, region(layer), piece);
 }
 
 /// columns_, gates_, rates_ and, before they are decays, the steps of the rows [begin, end).

@@ -20,6 +20,7 @@ class delta_rule_mixer final : public recurrent_mixer {
 
   private:
     void run_panel(int layer, int begin, int end, float* mixed) override;
+    void replay(int layer, const state_piece& piece) override;
     void project(const layer_weights& w, int begin, int end);
     void split_inputs(const float* fused, int row);
     void split_numbers(const float* fused, int row);
@@ -27,8 +28,8 @@ class delta_rule_mixer final : public recurrent_mixer {
     void finish_row(const recurrent_weights& w, int row, float* out);
 
     const recurrence_config& shape_;
-    const convolution convolution_;
-    const recurrence recurrence_;
+    convolution convolution_;
+    recurrence recurrence_;
     const std::vector<float> key_scale_, query_scale_;  // [key_dim], of a unit vector's elements
     aligned_buffer<float> fused_;           // [panel_rows] of inputs as some files have them
     aligned_buffer<float> columns_;         // [panel_rows, channels]

@@ -8,8 +8,64 @@ namespace semantic::engine {
 
 using storage::as_size;
 
-void recurrence::run(const state_region& region, std::span<const state_piece> pieces,
-                     const recurrence_rows& rows) const {
+recurrence::recurrence(const pass_context& context, kernel head_kernel)
+    : context_(context), shape_(context.config.recurrence), run_(head_kernel) {
+    const std::size_t rows = as_size(context.draft_rows_max);
+    const std::size_t key = rows * as_size(shape_.key_width()),
+                      value = rows * as_size(shape_.value_width()),
+                      heads = rows * as_size(shape_.value_heads);
+    const auto buffer = [](std::size_t floats) { return aligned_buffer<float>(floats); };
+    for (const layer_config& layer : context.config.layers) {
+        record& each = recorded_.emplace_back();
+        if (!is_recurrent(layer.mixer)) continue;
+        each = {buffer(key), buffer(key), buffer(value), buffer(heads), buffer(heads)};
+    }
+    unused_ = buffer(value);
+}
+
+void recurrence::run(int layer, const state_region& region, std::span<const state_piece> pieces,
+                     const recurrence_rows& rows) {
+    has_rates_ = rows.rates != nullptr;
+    for (const state_piece& piece : pieces)
+        if (piece.recorded >= 0) add_record(recorded_[as_size(layer)], piece, rows);
+    run_heads(region, pieces, rows);
+}
+
+void recurrence::add_record(record& to, const state_piece& piece,
+                            const recurrence_rows& rows) const {
+    const auto copy = [&](const float* from, std::size_t stride, int width,
+                          aligned_buffer<float>& kept) {
+        from += as_size(piece.first - rows.begin) * stride;
+        float* next = kept.data() + as_size(piece.recorded) * as_size(width);
+        for (int row = 0; row < piece.count; ++row, from += stride, next += width)
+            std::memcpy(next, from, as_size(width) * sizeof(float));
+    };
+    copy(rows.keys, rows.key_stride, shape_.key_width(), to.keys);
+    copy(rows.queries, rows.key_stride, shape_.key_width(), to.queries);
+    copy(rows.values, rows.value_stride, shape_.value_width(), to.values);
+    copy(rows.decays, as_size(shape_.value_heads), shape_.value_heads, to.decays);
+    if (rows.rates != nullptr)
+        copy(rows.rates, as_size(shape_.value_heads), shape_.value_heads, to.rates);
+}
+
+void recurrence::replay(int layer, const state_region& region, const state_piece& piece) {
+    const record& kept = recorded_[as_size(layer)];
+    state_piece again = piece;
+    again.first = piece.recorded;
+    recurrence_rows rows;
+    rows.keys = kept.keys.data();
+    rows.queries = kept.queries.data();
+    rows.values = kept.values.data();
+    rows.key_stride = as_size(shape_.key_width());
+    rows.value_stride = as_size(shape_.value_width());
+    rows.decays = kept.decays.data();
+    rows.rates = has_rates_ ? kept.rates.data() : nullptr;
+    rows.out = unused_.data();
+    run_heads(region, {&again, 1}, rows);
+}
+
+void recurrence::run_heads(const state_region& region, std::span<const state_piece> pieces,
+                           const recurrence_rows& rows) const {
     const int count = static_cast<int>(pieces.size()), heads = shape_.value_heads;
     // A head's token takes a microsecond of a large model, and several of a task's make up for it.
     const bool parallel = count * shape_.matrix_floats() > 8192;

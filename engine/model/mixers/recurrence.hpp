@@ -4,9 +4,11 @@
 
 #include <cstddef>
 #include <span>
+#include <vector>
 
 #include "engine/model/mixers/recurrent_mixer.hpp"
 #include "engine/model/pass/pass_context.hpp"
+#include "engine/model/weights/aligned_buffer.hpp"
 
 namespace semantic::engine {
 
@@ -26,19 +28,32 @@ class recurrence {
   public:
     using kernel = void (*)(const recurrent_head& head);
     /// `context` outlives it.
-    recurrence(const pass_context& context, kernel head_kernel)
-        : context_(context), shape_(context.config.recurrence), run_(head_kernel) {}
+    recurrence(const pass_context& context, kernel head_kernel);
 
-    void run(const state_region& region, std::span<const state_piece> pieces,
-             const recurrence_rows& rows) const;
+    void run(int layer, const state_region& region, std::span<const state_piece> pieces,
+             const recurrence_rows& rows);
+    /// The matrices in the state after a piece whose rows run() has recorded.
+    void replay(int layer, const state_region& region, const state_piece& piece);
 
   private:
+    /// What the rows of sequences with drafts read, row after row.
+    struct record {
+        aligned_buffer<float> keys, queries;  // [draft_rows_max, key_width]
+        aligned_buffer<float> values;         // [draft_rows_max, value_width]
+        aligned_buffer<float> decays, rates;  // [draft_rows_max, value_heads]
+    };
+    void add_record(record& to, const state_piece& piece, const recurrence_rows& rows) const;
+    void run_heads(const state_region& region, std::span<const state_piece> pieces,
+                   const recurrence_rows& rows) const;
     void run_head(const state_region& region, const state_piece& piece, const recurrence_rows& rows,
                   int head) const;
 
     const pass_context& context_;
     const recurrence_config& shape_;
     const kernel run_;
+    std::vector<record> recorded_;  // [layers]; empty where the layer is not recurrent
+    bool has_rates_ = false;        // those that are recorded
+    aligned_buffer<float> unused_;  // [draft_rows_max, value_width], what replayed rows give
 };
 
 }  // namespace semantic::engine

@@ -36,4 +36,8 @@ void short_convolution_mixer::run_panel(int layer, int begin, int end, float* mi
     });
 }
 
+void short_convolution_mixer::replay(int layer, const state_piece& piece) {
+    convolution_.replay(layer, region(layer), piece);
+}
+
 }  // namespace semantic::engine

@@ -15,8 +15,9 @@ class short_convolution_mixer final : public recurrent_mixer {
 
   private:
     void run_panel(int layer, int begin, int end, float* mixed) override;
+    void replay(int layer, const state_piece& piece) override;
 
-    const convolution convolution_;
+    convolution convolution_;
     aligned_buffer<float> projected_;  // [panel_rows, 3 * hidden]
     aligned_buffer<float> convolved_;  // [panel_rows, hidden]
 };

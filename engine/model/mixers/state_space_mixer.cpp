@@ -39,12 +39,17 @@ void state_space_mixer::run_panel(int layer, int begin, int end, float* mixed) {
     context_.tasks.for_rows(0, count, 2 * width(), [&](int row) { prepare_row(w.recurrent, row); });
     const float* keys = convolved_.data() + width();
     float* out = mixed + area(begin, width());
-    recurrence_.run(region(layer), pieces(),
+    recurrence_.run(layer, region(layer), pieces(),
                     {begin, keys, keys + shape_.key_width(), values_.data(), as_size(channels_),
                      as_size(width()), decays_.data(), nullptr, out});
     context_.tasks.for_rows(0, count, 4 * width(), [&](int row) {
         finish_row(w.recurrent, row, out + area(row, width()));
     });
+}
+
+void state_space_mixer::replay(int layer, const state_piece& piece) {
+    convolution_.replay(layer, region(layer), piece);
+    recurrence_.replay(layer, region(layer), piece);
 }
 
 void state_space_mixer::prepare_row(const recurrent_weights& w, int row) {

@@ -18,14 +18,15 @@ class state_space_mixer final : public recurrent_mixer {
 
   private:
     void run_panel(int layer, int begin, int end, float* mixed) override;
+    void replay(int layer, const state_piece& piece) override;
     void prepare_row(const recurrent_weights& w, int row);
     void finish_row(const recurrent_weights& w, int row, float* out);
 
     const recurrence_config& shape_;
     const int channels_;
     const int inputs_;  // rows of the input projection
-    const convolution convolution_;
-    const recurrence recurrence_;
+    convolution convolution_;
+    recurrence recurrence_;
     aligned_buffer<float> projected_;  // [panel_rows, inputs]: gate, columns, steps
     aligned_buffer<float> convolved_;  // [panel_rows, channels]: values, keys, queries
     aligned_buffer<float> values_;     // [panel_rows, value_width], times their steps

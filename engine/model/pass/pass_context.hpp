@@ -19,7 +19,8 @@ struct pass_context {
     const step_rows& rows;
     residual_stream& stream;
     projector& products;
-    int panel_rows;  // most rows that go through a layer's matrices together
+    int panel_rows;      // most rows that go through a layer's matrices together
+    int draft_rows_max;  // rows of sequences with drafts in one step
 
     const layer_weights& layer(int index) const {
         return weights.layers[static_cast<std::size_t>(index)];

@@ -28,7 +28,9 @@ struct sequence_step {
     std::byte* next_state = nullptr;
     /// So many of `tokens`, the last ones, are a guess: their K and V are written, and the cache is
     /// not advanced over them. A caller that finds them right advances it; others are overwritten.
-    /// Requires: fewer than `tokens` has, and than a group of the wide tail; no recurrent layers.
+    /// `next_state` is that after all of `tokens`: transformer::rewind() makes it that after
+    /// fewer. Requires: fewer than `tokens` has, and than a group of the wide tail; where there are
+    /// recurrent layers, transformer_limits::draft_rows_max rows at most of sequences with drafts.
     int drafts = 0;
 };
 

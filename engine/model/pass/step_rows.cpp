@@ -24,7 +24,8 @@ void step_rows::lay_out(std::span<const sequence_step> batch) {
         ASSERT(first + count <= config_.context_tokens_max);
         ASSERT(first + count <= step.cache->reserved_tokens());
         if (count == 0) continue;
-        sequences_.push_back({step.cache, rows, first, first + count, step.state, step.next_state});
+        sequences_.push_back(
+            {step.cache, rows, first, first + count, step.state, step.next_state, step.drafts});
         for (int i = 0; i < count; ++i) {
             parts_[static_cast<std::size_t>(rows + i)] = &sequences_.back();
             positions_[static_cast<std::size_t>(rows + i)] = first + i;

@@ -29,6 +29,8 @@ class step_rows {
     int count() const noexcept { return count_; }
     int position(int row) const { return positions_[static_cast<std::size_t>(row)]; }
     const step_part& part(int row) const { return *parts_[static_cast<std::size_t>(row)]; }
+    /// The sequences that were laid out, in order; also those whose rows do not go on.
+    std::span<const step_part> sequences() const noexcept { return sequences_; }
     /// The rows of each sequence that goes on, with their absolute positions.
     std::span<const attention_span> spans() const noexcept { return spans_; }
     const rope_angles& angles() const noexcept { return angles_; }

@@ -55,8 +55,9 @@ loaded_model::loaded_model(const model_run& run) : run_(run), arena_(run.threads
             engine::make_kv_layout(config_, 16, run.block_tokens),
             *engine::find_kernels(run.kernels), {1, 1}, run.weights, {});
         if (loaded)
-            loaded = (*loaded)->with_layout(layout, {run.rows_max, run.rows_max, run.compensated},
-                                            some_statistics(config_));
+            loaded = (*loaded)->with_layout(
+                layout, {run.rows_max, run.rows_max, run.compensated, run.draft_rows_max},
+                some_statistics(config_));
         if (!loaded) {
             ADD_FAILURE() << loaded.error().what;
             return;

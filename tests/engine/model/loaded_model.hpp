@@ -30,6 +30,7 @@ struct model_run {
     int wide_tail = 0;         // of it, where its name has none
     int context_tokens = 0;    // model_config::choose_rope(); 0: as long as the model says
     bool compensated = false;  // as transformer_limits
+    int draft_rows_max = 0;    // likewise
 };
 
 class loaded_model {

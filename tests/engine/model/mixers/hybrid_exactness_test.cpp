@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "storage/files/safetensors.hpp"
+#include "storage/types/as_size.hpp"
 #include "tests/engine/model/loaded_model.hpp"
 
 namespace semantic::engine {
@@ -197,6 +198,46 @@ TEST_P(hybrid_exactness, a_step_that_fails_leaves_the_former_state_as_it_was) {
 }
 
 // No state says the same as one of zeros, which is that of no tokens.
+// Two sequences with drafts and one without: whatever is given up, each state is the one after
+// what is left.
+TEST_P(hybrid_exactness, a_draft_that_is_given_up_leaves_the_state_of_what_was_taken) {
+    tests::model_run with_drafts = run(2, "auto");
+    with_drafts.draft_rows_max = 13;
+    loaded_model m(with_drafts);
+    const std::vector<token_id> ids = prompt();
+    const int before[] = {300, 40, 0}, counts[] = {9, 3, 4}, drafts[] = {8, 0, 3};
+    for (const int kept : {1, 2, 4, 8, 9}) {
+        std::unique_ptr<storage::kv_sequence> sequences[3];
+        std::vector<std::byte> next[3];
+        std::vector<sequence_step> steps;
+        for (int i = 0; i < 3; ++i) {
+            sequences[i] = m.new_sequence();
+            const std::span all(ids);
+            if (before[i] > 0) m.logits(*sequences[i], all.first(storage::as_size(before[i])), 100);
+            ASSERT_TRUE(sequences[i]->reserve(before[i] + counts[i]));
+            next[i].resize(m.config().state_bytes());
+            sequence_step step{
+                all.subspan(storage::as_size(before[i]), storage::as_size(counts[i])),
+                sequences[i].get(),
+                {},
+                nullptr};
+            step.state = before[i] == 0 ? nullptr : m.state(*sequences[i]).data();
+            step.next_state = next[i].data();
+            step.drafts = drafts[i];
+            steps.push_back(step);
+        }
+        m.model().forward(steps);
+        m.model().rewind(0, kept);
+        const int kept_of_last = std::min(kept, counts[2]);
+        m.model().rewind(2, kept_of_last);
+        const int ends[] = {before[0] + kept, before[1] + counts[1], kept_of_last};
+        for (int i = 0; i < 3; ++i) {
+            const std::vector<token_id> whole(ids.begin(), ids.begin() + ends[i]);
+            EXPECT_EQ(read(m, whole, 100).state, next[i]) << "sequence " << i << ", kept " << kept;
+        }
+    }
+}
+
 TEST_P(hybrid_exactness, without_a_state_a_text_begins_from_zeros) {
     loaded_model m = model(1);
     const std::vector<token_id> ids = some_tokens(40, 3);
