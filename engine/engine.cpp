@@ -21,6 +21,7 @@
 #include "engine/prompt/token_text.hpp"
 #include "engine/recipe/recipe_choice.hpp"
 #include "engine/scheduler/graph.hpp"
+#include "engine/scheduler/speculation/drafting.hpp"
 #include "engine/store_files.hpp"
 #include "engine/text/template/chat_template.hpp"
 #include "engine/text/template/template_probe.hpp"
@@ -567,8 +568,10 @@ storage::result<std::unique_ptr<engine>> load_engine(
     if (!named) pool = make_pool(options, *config, chosen->recipe);
     if (!pool) return pool.error();
     const int rows = logit_rows_max(options.max_batch, options.speculation);
-    model = (*model)->with_layout((*pool)->layout(),
-                                  {options.prefill_max_chunk_tokens + rows, rows}, chosen->keys);
+    model = (*model)->with_layout(
+        (*pool)->layout(),
+        {options.prefill_max_chunk_tokens + rows, rows, false, draft_rows_max(options.speculation)},
+        chosen->keys);
     if (!model) return model.error();
     report("scanning caches", 0.95);
     const storage::block_hash fingerprint =

@@ -254,6 +254,22 @@ grammar_matcher::outlook grammar_matcher::outlook_of(state at) {
     return all.value();
 }
 
+std::optional<unsigned char> grammar_matcher::only_byte(state at) {
+    if (states_[at].accepts) return std::nullopt;
+    spend(1 + states_[at].stacks.size() / 4);
+    end_slice_where_due();
+    byte_set all;
+    for (stack top : states_[at].stacks) {
+        const grammar::symbol& s = program_->symbols[nodes_[top].position];
+        if (s.type != grammar::kind::bytes) return std::nullopt;
+        all |= program_->rules->byte_sets[s.index];
+        if (all.count() > 1) return std::nullopt;
+    }
+    for (std::size_t byte = 0; byte < all.size(); ++byte)
+        if (all.test(byte)) return static_cast<unsigned char>(byte);
+    return std::nullopt;
+}
+
 std::vector<token_id> grammar_matcher::tokens_at(state at) {
     spend(states_[at].stacks.size() / 8);
     std::vector<token_id> out;

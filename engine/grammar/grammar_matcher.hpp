@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <limits>
 #include <memory>
+#include <optional>
 #include <stdexcept>
 #include <unordered_map>
 #include <utility>
@@ -56,6 +57,9 @@ class grammar_matcher {
     bool accepts(state at) const { return states_[at].accepts; }
     /// Whether any byte or token may follow.
     bool goes_on(state at) const { return !states_[at].stacks.empty(); }
+    /// The byte that alone may follow; nothing where there is a choice, the answer may end, or a
+    /// special token may come.
+    std::optional<unsigned char> only_byte(state at);
     /// Special tokens that may follow.
     std::vector<token_id> tokens_at(state at);
     /// Returns: a state that lets the same texts of at most outlook_bytes bytes through as `at`,

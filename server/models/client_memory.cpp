@@ -35,7 +35,7 @@ client_memory client_memory::choose(std::uint64_t limit_bytes, const config& set
         return std::clamp(static_cast<std::size_t>(bytes), std::min(least, most), most);
     };
     chosen.connections = share(limit_bytes / 16 / bytes_per_connection, 16, chosen.connections);
-    chosen.body_bytes = share(limit_bytes / 6, body, chosen.body_bytes);
+    chosen.body_bytes = share(limit_bytes / 7, body, chosen.body_bytes);
     chosen.request_bytes = share(limit_bytes / 25, 16 * mib, chosen.request_bytes);
     chosen.kept_form_bytes = share(limit_bytes / 400, mib, chosen.kept_form_bytes);
     // A part of the limit, no less than what one client needs to do anything, and no more than what

@@ -4,8 +4,10 @@
 #include <filesystem>
 
 #include "engine/model/config/model_config.hpp"
+#include "engine/model/mixers/recurrent_mixer.hpp"
 #include "engine/model/weights/weights.hpp"
 #include "engine/scheduler/policy/draft_plan.hpp"
+#include "engine/scheduler/speculation/drafting.hpp"
 #include "server/models/client_memory.hpp"
 
 namespace semantic::server {
@@ -49,6 +51,16 @@ std::uint64_t weight_file_bytes(const fs::path& path) {
 
 std::uint64_t limit_of(const config& settings) {
     return find_memory_limit(static_cast<std::uint64_t>(settings.memory_limit_mb) << 20).bytes;
+}
+
+// What every running answer keeps for its drafts.
+std::uint64_t draft_bytes(const engine::model_config& model, const config& settings) {
+    if (!settings.speculation) return 0;
+    const int longest = settings.context_tokens > 0
+                            ? std::min(settings.context_tokens, model.context_tokens_max)
+                            : model.context_tokens_max;
+    return static_cast<std::uint64_t>(std::max(settings.max_batch, 0)) *
+           engine::drafting::bytes_max(static_cast<std::size_t>(std::max(longest, 0)));
 }
 
 std::uint64_t default_pool(const memory_limit& limit, std::uint64_t left) {
@@ -101,18 +113,19 @@ storage::result<memory_needs> needs_of(const std::string& path, const config& se
     const std::uint64_t hidden = count(model->hidden);
     const std::uint64_t widest = count(model->intermediate);
     const std::uint64_t vocabulary = count(model->vocabulary);
+    const auto drafts =
+        settings.speculation ? engine::draft_rule::where_faster : engine::draft_rule::never;
     needs.scratch =
         4 * (rows * hidden * 4 + std::min(rows, panel_rows) * (3 * widest + 8 * hidden) +
-             count(engine::logit_rows_max(settings.max_batch, settings.speculation
-                                                                  ? engine::draft_rule::where_faster
-                                                                  : engine::draft_rule::never)) *
-                 vocabulary);
+             count(engine::logit_rows_max(settings.max_batch, drafts)) * vocabulary) +
+        engine::recurrent_mixer::record_bytes(*model, engine::draft_rows_max(drafts));
     needs.process = process_bytes + vocabulary * bytes_per_token_of_vocabulary;
     // A program that takes no connections has no clients.
     if (settings.max_connections > 0) {
         const auto clients = client_memory::choose(limit_of(settings), settings);
         needs.connections = clients.connection_bytes();
-        needs.clients = clients.kept_bytes() + clients.form_bytes(settings.max_batch);
+        needs.clients = clients.kept_bytes() + clients.form_bytes(settings.max_batch) +
+                        draft_bytes(*model, settings);
     }
     return needs;
 }

@@ -52,7 +52,9 @@ std::vector<sampled_row> model_pass::run(std::span<const step_row> rows,
     model_.forward(steps);
     pass.seconds = std::chrono::duration<double>(clock::now() - begin).count();
     pass_seconds_ = pass.seconds;
-    for (const step_row& row : rows) row.run->step_has_run();
+    for (std::size_t i = 0; i < rows.size(); ++i)
+        rows[i].run->step_has_run(
+            rows[i].drafts, [this, i](int kept) { model_.rewind(static_cast<int>(i), kept); });
     measure(pass, arriving != nullptr);
     sampled.insert(sampled.end(), waiting.begin(), waiting.end());
     form_load load{.pass_seconds = pass.seconds};

@@ -84,16 +84,28 @@ sequence_view sequence::view() const {
     return seen;
 }
 
+drafting& sequence::open_drafting() {
+    if (drafting_) return *drafting_;
+    std::unique_ptr<form_drafts> form;
+    if (work_->form.program)
+        form = std::make_unique<form_drafts>(work_->form.program, tokenizer_,
+                                             work_->prompt->tokens.size());
+    return drafting_.emplace(static_cast<std::size_t>(tokens_most()), std::move(form));
+}
+
+void sequence::prepare_drafts() {
+    if (work_->request.max_tokens == 0) return;
+    open_drafting().catch_up(tokens_);
+}
+
 draft_view sequence::look_for_draft() {
-    if (pool_.layout().has_states()) return {};
     const auto most = static_cast<std::size_t>(tokens_most());
-    if (!drafting_) drafting_.emplace(most);
     // What follows the last token that the answer may have is run in vain, and a step may reach
     // no further than into the next group of a wide tail.
     int count = std::min(draft_tokens_most, static_cast<int>(most - tokens_.size()));
     const int group = pool_.layout().recipe().wide_tail;
     if (group > 0) count = std::min(count, group - 1);
-    return drafting_->look(tokens_, count);
+    return open_drafting().look(tokens_, count);
 }
 
 void sequence::begin_draft(int count) { drafting_->begin(tokens_.back(), count); }
@@ -104,8 +116,29 @@ bool sequence::take_drafted() {
     return true;
 }
 
+void sequence::step_has_run(int drafts, std::function<void(int count)> rewind) {
+    if (!pool_.layout().has_states() || drafts == 0) return step_has_run();
+    const int first = cache_.token_count() - 1;  // a draft follows one known token
+    open_step_ = {first, 1 + drafts, std::move(rewind)};
+}
+
+void sequence::settle_states() {
+    const auto step = std::exchange(open_step_, std::nullopt);
+    if (!step) return;
+    const int kept = cache_.token_count() - step->first;
+    if (kept < step->count) step->rewind(kept);
+    states_.advance(cache_.token_count());
+}
+
 drafting::outcome sequence::end_draft() {
+    settle_states();
     return drafting_ ? drafting_->end() : drafting::outcome();
+}
+
+draft_usage sequence::drafted() const {
+    draft_usage all = drafted_before_;
+    if (drafting_) all.add(drafting_->usage());
+    return all;
 }
 
 std::span<const token_id> sequence::next_tokens(int count) const {
@@ -281,6 +314,10 @@ token_scores sequence::scores_of(std::span<const float> logits, token_id token) 
 }
 
 void sequence::give_back_blocks() {
+    open_step_.reset();
+    // What waits keeps no index: it is made again from the tokens.
+    drafted_before_ = drafted();
+    drafting_.reset();
     go_on_from({}, 0);
     states_.reset();
     looked_at = 0;
@@ -299,6 +336,7 @@ void sequence::go_on_from(storage::restored_prefix prefix,
 }
 
 storage::agent_state sequence::snapshot(bool goes_on) {
+    settle_states();
     const int tokens = cache_.token_count();
     storage::agent_state state = snapshot(cache_.share(), tokens);
     state.states = states_.publish(tokens, true, goes_on);
@@ -306,6 +344,7 @@ storage::agent_state sequence::snapshot(bool goes_on) {
 }
 
 storage::agent_state sequence::snapshot_to_return() {
+    settle_states();
     states_.write_early(cache_.token_count());
     return snapshot(true);
 }
@@ -359,6 +398,7 @@ storage::message_end sequence::end_of_answer(const storage::agent_state& memory)
 }
 
 storage::agent_state sequence::snapshot_of_whole_blocks() {
+    settle_states();
     std::vector<storage::kv_block_parts> blocks = cache_.share_whole_blocks();
     int tokens = static_cast<int>(blocks.size()) * block_tokens_;
     storage::agent_state state = snapshot(std::move(blocks), tokens);

@@ -5,6 +5,7 @@
 #include <chrono>
 #include <cstdint>
 #include <exception>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -61,6 +62,9 @@ class sequence {
     storage::result<void> reserve(int tokens);
     /// Says that the model has run the tokens up to cache().token_count().
     void step_has_run() { states_.advance(cache_.token_count()); }
+    /// The same of a step with `drafts` tokens of a draft after these. `rewind`: as
+    /// transformer::rewind() for this sequence; called before the model runs again, or never.
+    void step_has_run(int drafts, std::function<void(int count)> rewind);
     /// Gives up what makes reserve() copy, so that what fits when it is read whole fits when it
     /// goes on; computes that again. Returns: whether there was any.
     bool drop_shared_tail();
@@ -77,8 +81,10 @@ class sequence {
         return position >= prompt_tokens_ && position + 1 >= static_cast<int>(tokens_.size());
     }
 
-    /// What may come after the latest token, by what came before. Nothing where K and V cannot be
-    /// given up again, as with recurrent states. Requires: prompt_done().
+    /// Takes in what drafts are made from, a bounded part of it: called while the prompt is read,
+    /// so that little is left when the first token is known.
+    void prepare_drafts();
+    /// What may come after the latest token, by what came before. Requires: prompt_done().
     draft_view look_for_draft();
     /// The next step runs the first `count` tokens of it too. Requires: reserved for them.
     void begin_draft(int count);
@@ -87,6 +93,8 @@ class sequence {
     bool take_drafted();
     /// The step is over. Returns: how much of a draft it ran, and was taken.
     drafting::outcome end_draft();
+    /// What its drafts have come to so far.
+    draft_usage drafted() const;
 
     struct accepted {
         std::string text;                    // to show now
@@ -141,6 +149,9 @@ class sequence {
     void go_on_from(std::vector<storage::kv_block_parts> blocks, int tokens);
     storage::agent_state snapshot(std::vector<storage::kv_block_parts> blocks, int tokens) const;
     std::vector<planned_place> plan_own_places() const;
+    drafting& open_drafting();
+    /// The recurrent state of a step with a draft becomes that after what was taken.
+    void settle_states();
     storage::message_end end_of_answer(const storage::agent_state& memory) const;
     /// Notes an answer that did not end by itself with the turns that the model wrote.
     void note_cut_turn(const storage::message_end& end, storage::agent_state& memory) const;
@@ -192,8 +203,16 @@ class sequence {
         std::exception_ptr failure;  // why there is none
     };
     open_draw open_draw_;
-    std::optional<drafting> drafting_;  // once the sequence decodes
-    std::vector<float> kept_logits_;    // those that the open draw is made from; empty: a step's
+    std::optional<drafting> drafting_;  // while the sequence runs
+    draft_usage drafted_before_;        // it gave its blocks back
+    /// A step with a draft of which is not said yet how much is taken.
+    struct open_step {
+        int first = 0;  // its first position
+        int count = 0;  // its tokens
+        std::function<void(int)> rewind;
+    };
+    std::optional<open_step> open_step_;  // where there are recurrent states
+    std::vector<float> kept_logits_;      // those that the open draw is made from; empty: a step's
 };
 
 }  // namespace semantic::engine

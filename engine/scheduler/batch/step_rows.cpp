@@ -23,6 +23,7 @@ std::vector<step_row> step_rows::choose(const sequence_set& sequences, const hea
     if (plan.prefill) {
         sequence& run = *runs[plan.prefill->index];
         turns_.take(views, plan.prefill->index);
+        if (drafts_ != draft_rule::never) run.prepare_drafts();
         // A chunk needs its frames of every layer at once, a window's worth is left of some.
         int tokens =
             cut_chunk(views[plan.prefill->index].position, plan.prefill->tokens, heads.ends_of(run),

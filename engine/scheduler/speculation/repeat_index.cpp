@@ -7,9 +7,6 @@ namespace semantic::engine {
 
 namespace {
 
-constexpr std::size_t table_least = 1024;
-constexpr std::size_t table_most = std::size_t{1} << 18;
-
 std::size_t count_alike(std::span<const storage::token_id> tokens, std::size_t earlier) {
     const std::size_t most = std::min(earlier, repeat_index::alike_most);
     std::size_t alike = 0;
@@ -20,8 +17,9 @@ std::size_t count_alike(std::span<const storage::token_id> tokens, std::size_t e
 
 }  // namespace
 
-repeat_index::repeat_index(std::size_t tokens_expected)
-    : latest_(std::bit_ceil(std::clamp(tokens_expected, table_least, table_most))) {}
+repeat_index::repeat_index(std::size_t tokens_expected) : latest_(count_slots(tokens_expected)) {
+    earlier_.reserve(tokens_expected);
+}
 
 std::size_t repeat_index::place_of(const storage::token_id* tokens) const noexcept {
     std::uint64_t mixed = 0;
@@ -30,14 +28,18 @@ std::size_t repeat_index::place_of(const storage::token_id* tokens) const noexce
     return static_cast<std::size_t>(mixed >> 32U) & (latest_.size() - 1);
 }
 
-repeat_index::match repeat_index::find(std::span<const storage::token_id> tokens) {
-    // The run at the very end is found by the next call, and not by this one.
-    for (std::size_t end = std::max(earlier_.size(), alike_least); end < tokens.size(); ++end) {
+void repeat_index::add(std::span<const storage::token_id> tokens) {
+    // The run at the very end is none that find() is to come to.
+    const std::size_t stop = std::min(tokens.size(), earlier_.size() + added_most);
+    for (std::size_t end = std::max(earlier_.size(), alike_least); end < stop; ++end) {
         earlier_.resize(end);
         std::uint32_t& latest = latest_[place_of(tokens.data() + end - alike_least)];
         earlier_.push_back(latest);
         latest = static_cast<std::uint32_t>(end);
     }
+}
+
+repeat_index::match repeat_index::find(std::span<const storage::token_id> tokens) const {
     match best;
     if (tokens.size() <= alike_least) return best;
     std::size_t end = latest_[place_of(tokens.data() + tokens.size() - alike_least)];

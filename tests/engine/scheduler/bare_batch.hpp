@@ -28,6 +28,7 @@ struct run_options {
     int pool_tokens = 32 * 1024;
     storage::kv_recipe recipe{4, 64};
     draft_rule drafts = draft_rule::never;
+    std::string model = model_folder;
     std::shared_ptr<storage::pool_budget> shared{};  // with other pools, in place of pool_tokens
 };
 
@@ -35,8 +36,8 @@ struct run_options {
 class bare_batch {
   public:
     explicit bare_batch(run_options options)
-        : config_(*model_config::load(model_folder)),
-          words_(*tokenizer::load(model_folder)),
+        : config_(*model_config::load(options.model)),
+          words_(*tokenizer::load(options.model)),
           arena_(options.threads),
           pool_(make_kv_layout(config_, options.recipe, 256),
                 options.shared ? options.shared
@@ -44,8 +45,9 @@ class bare_batch {
           store_(open()) {
         arena_.run([&] {
             const int logit_rows = logit_rows_max(options.max_batch, options.drafts);
-            transformer_limits limits{options.chunks.max_tokens + logit_rows, logit_rows};
-            model_ = std::move(*transformer::load(model_folder, config_, pool_.layout(),
+            transformer_limits limits{options.chunks.max_tokens + logit_rows, logit_rows, false,
+                                      draft_rows_max(options.drafts)};
+            model_ = std::move(*transformer::load(options.model, config_, pool_.layout(),
                                                   *find_kernels("auto"), limits,
                                                   weight_form::native, {}));
         });

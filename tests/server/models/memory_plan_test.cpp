@@ -7,7 +7,9 @@
 #include <functional>
 
 #include "engine/model/config/model_config.hpp"
+#include "engine/model/mixers/recurrent_mixer.hpp"
 #include "engine/model/weights/weights.hpp"
+#include "engine/scheduler/speculation/drafting.hpp"
 #include "server/http/limits.hpp"
 #include "server/models/client_memory.hpp"
 #include "server/models/memory_limits.hpp"
@@ -174,6 +176,7 @@ TEST(memory_plan, counts_what_clients_may_have_where_there_are_any) {
     config settings;
     settings.memory_limit_mb = 960;
     settings.max_batch = 10;
+    settings.speculation = false;
     const auto clients = client_memory::choose(find_memory_limit(960 * mib).bytes, settings);
     EXPECT_EQ(needs_of(tiny, settings)->clients,
               clients.kept_bytes() + 10 * clients.kept_form_bytes + 2 * clients.request_bytes);
@@ -189,6 +192,37 @@ TEST(memory_plan, a_small_model_fits_400_mib_with_the_usual_settings) {
     ASSERT_TRUE(plan) << plan.error().what;
     EXPECT_LE(plan->sum(), 400 * mib);
     EXPECT_GE(plan->pool, pool_bytes_least);
+}
+
+TEST(memory_plan, counts_what_running_answers_keep_for_drafts) {
+    const std::string tiny = SEMANTIC_SOURCE_DIR "/etc/models/semantic-tiny";
+    config settings;
+    settings.max_batch = 10;
+    settings.context_tokens = 1000;
+    settings.speculation = false;
+    const std::uint64_t without = needs_of(tiny, settings)->clients;
+    settings.speculation = true;
+    EXPECT_EQ(needs_of(tiny, settings)->clients, without + 10 * engine::drafting::bytes_max(1000));
+    settings.context_tokens = 1001;
+    EXPECT_EQ(needs_of(tiny, settings)->clients, without + 10 * engine::drafting::bytes_max(1001));
+}
+
+TEST(memory_plan, counts_what_is_recorded_of_recurrent_layers_for_drafts) {
+    for (const bool is_recurrent : {false, true}) {
+        const std::string model = std::string(SEMANTIC_SOURCE_DIR "/etc/models/semantic-tiny") +
+                                  (is_recurrent ? "-recurrent" : "");
+        config settings;
+        const std::uint64_t drafting = needs_of(model, settings)->scratch;
+        settings.speculation = false;
+        const auto shape = engine::model_config::load(model);
+        ASSERT_TRUE(shape);
+        const std::uint64_t logits =
+            4 * engine::draft_tokens_most * static_cast<std::uint64_t>(shape->vocabulary);
+        const std::uint64_t records = engine::recurrent_mixer::record_bytes(
+            *shape, engine::draft_rows_max(engine::draft_rule::where_faster));
+        EXPECT_EQ(records > 0, is_recurrent);
+        EXPECT_EQ(drafting, needs_of(model, settings)->scratch + logits + records);
+    }
 }
 
 TEST(memory_plan, counts_as_many_bodies_as_are_read_at_once) {
