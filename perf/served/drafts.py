@@ -2,22 +2,30 @@
 """What drafts of repeated text save, and that they change no answer.
 
 drafts.py MODEL [--tokens 256] [--rounds 2] [--server build/bin/semantic-server]
+          [--only WORD] [--llama-server PATH] [--llama-type ngram-simple]
 
 Two servers, with --speculation on and off, answer the same prompts in turn, greedily: an edit of a
 file that is in the prompt, JSON to a schema, a turn of a tool loop that repeats what a tool gave,
 and prose; then 4, 8 and 16 answers of prose at once. Prints tokens a second of each, their ratio,
 how many of the drafts' tokens were taken, and whether the answers are the same to the letter.
-Nothing but 127.0.0.1 is asked.
+With --llama-server the same prompts go to llama.cpp without and with speculation of that type;
+MODEL is a GGUF file then. --only: cases whose name has WORD. Nothing but 127.0.0.1 is asked.
 """
 
 import argparse
 import concurrent.futures
 import json
+import os
 import statistics
+import subprocess
 import time
 import urllib.request
 
+import own_server
 from own_server import Server
+
+CONTEXT = 4096  # tokens of a sequence
+TOGETHER = (4, 8, 16)
 
 FILE = '\n'.join(
     f'''def read_{name}(path: str, strict: bool = True) -> dict:
@@ -90,12 +98,40 @@ def ask(server, body, tokens, agent):
     return text, made, (last or 0) - (first or 0)
 
 
+class LlamaServer:
+    """llama.cpp's server, with speculation of `kind` or none. Ready when made."""
+
+    def __init__(self, program, model, kind, sequences):
+        port = own_server.free_port()
+        self.url = f'http://127.0.0.1:{port}'
+        more = ['--spec-type', kind] if kind else []
+        self.process = subprocess.Popen(
+            [program, '-m', model, '--port', str(port), '-np', str(sequences), '-c',
+             str(CONTEXT * sequences), '-t', str(os.cpu_count()), *more],
+            stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        for _ in range(300):
+            try:
+                urllib.request.urlopen(self.url + '/health', timeout=5).read()
+                return
+            except OSError:
+                time.sleep(1)
+        self.stop()
+        raise SystemExit('llama-server did not start')
+
+    def stop(self):
+        self.process.terminate()
+        self.process.wait(60)
+
+
 def drafted(server):
+    if isinstance(server, LlamaServer):
+        return 0, 0
     with urllib.request.urlopen(server.url + '/metrics', timeout=60) as reply:
         found = dict(line.split()[:2] for line in reply.read().decode().splitlines()
                      if line and not line.startswith('#'))
-    return (float(found['semantic_draft_tokens_total']),
-            float(found['semantic_draft_tokens_taken_total']))
+    return tuple(sum(float(value) for name, value in found.items()
+                     if name.split('{')[0] == f'semantic_draft_tokens{kind}_total')
+                 for kind in ('', '_taken'))
 
 
 def measure(servers, name, body, options, together=1):
@@ -115,7 +151,10 @@ def measure(servers, name, body, options, together=1):
             texts.setdefault(way, []).append([answer[0] for answer in answers])
     run, taken = (now - then for now, then in zip(drafted(servers['on']), before))
     on, off = (statistics.median(rates[way]) for way in ('on', 'off'))
-    same = 'same' if texts['on'] == texts['off'] else 'NOT THE SAME'
+    pairs = [(one, other) for on, off in zip(texts['on'], texts['off'])
+             for one, other in zip(on, off)]
+    changed = sum(one != other for one, other in pairs)
+    same = 'same' if changed == 0 else f'{changed} of {len(pairs)} CHANGED'
     print(f'| {name} | {off:.1f} | {on:.1f} | {on / off:.2f} | '
           f'{taken:.0f} of {run:.0f} | {same} |', flush=True)
 
@@ -127,16 +166,26 @@ def main():
     parser.add_argument('--tokens', type=int, default=256)
     parser.add_argument('--rounds', type=int, default=2)
     parser.add_argument('--server', default='build/bin/semantic-server')
+    parser.add_argument('--only', default='')
+    parser.add_argument('--llama-server')
+    parser.add_argument('--llama-type', default='ngram-simple')
     options = parser.parse_args()
-    servers = {way: Server(options.server, options.model, ['--speculation', way])
-               for way in ('off', 'on')}
+    if options.llama_server:
+        servers = {way: LlamaServer(options.llama_server, options.model, kind, max(TOGETHER))
+                   for way, kind in (('off', None), ('on', options.llama_type))}
+    else:
+        servers = {way: Server(options.server, options.model, ['--speculation', way])
+                   for way in ('off', 'on')}
     try:
         print('| what | tokens/s off | on | ratio | drafted tokens taken | answers |')
         print('|---|---|---|---|---|---|')
         for name, body in CASES.items():
-            measure(servers, name, body, options)
-        for together in (4, 8, 16):
-            measure(servers, f'prose, {together} at once', CASES['prose'], options, together)
+            if options.only in name:
+                measure(servers, name, body, options)
+        for together in TOGETHER:
+            name = f'prose, {together} at once'
+            if options.only in name:
+                measure(servers, name, CASES['prose'], options, together)
     finally:
         for server in servers.values():
             server.stop()
