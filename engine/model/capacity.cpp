@@ -2,16 +2,32 @@
 
 #include <algorithm>
 
+#include "storage/pool/block_frames.hpp"
+
 namespace semantic::engine {
+
+namespace {
+
+/// What `frames` frames of a block are for each of its tokens, rounded up.
+std::uint64_t frame_share(const storage::kv_layout& layout, std::size_t frames) {
+    const auto tokens = static_cast<std::uint64_t>(layout.block_tokens());
+    return (std::uint64_t{frames} * layout.frame_bytes() + tokens - 1) / tokens;
+}
+
+}  // namespace
 
 std::uint64_t frames_of_conversation(const storage::kv_layout& layout, int tokens) {
     const int block = layout.block_tokens();
     const int blocks = (tokens + block - 1) / block;
     std::uint64_t frames = layout.wide_frames();
-    for (int i = 0; i < layout.layer_count(); ++i) {
-        const int window = layout.layer(i).window;
-        const int reached = window == 0 ? blocks : (window + block - 2) / block + 1;
-        frames += static_cast<std::uint64_t>(std::min(blocks, reached));
+    // A part's blocks are kept as far as its widest window reaches.
+    for (const storage::kv_part part : storage::kv_parts) {
+        int reached = part == storage::kv_part::full ? blocks : 0;
+        for (const int layer : layout.layers(part))
+            if (const int window = layout.layer(layer).window; window > 0)
+                reached = std::max(reached, (window + block - 2) / block + 1);
+        frames += static_cast<std::uint64_t>(std::min(blocks, reached)) *
+                  storage::frames_of_block(layout, part);
     }
     return frames;
 }
@@ -38,6 +54,14 @@ std::uint64_t lasting_bytes_per_token(const storage::kv_layout& layout) {
         }
     }
     return bytes;
+}
+
+std::uint64_t pool_bytes_per_token(const storage::kv_layout& layout) {
+    return frame_share(layout, storage::frames_of_block(layout));
+}
+
+std::uint64_t lasting_pool_bytes_per_token(const storage::kv_layout& layout) {
+    return frame_share(layout, storage::frames_of_block(layout, storage::kv_part::full));
 }
 
 }  // namespace semantic::engine

@@ -8,8 +8,9 @@
 
 namespace semantic::engine {
 
-/// Frames of a conversation of `tokens` tokens: every block of a layer that sees all of it, and of
-/// a sliding one the blocks that its window reaches wherever its ends fall. Requires: tokens > 0.
+/// Frames of a conversation of `tokens` tokens: every block of the layers that see all of it, and
+/// of the sliding ones the blocks that the widest window reaches wherever its ends fall. Requires:
+/// tokens > 0.
 std::uint64_t frames_of_conversation(const storage::kv_layout& layout, int tokens);
 
 /// Bytes of recurrent states that an idle conversation keeps: the newest two, since a prompt may
@@ -23,5 +24,12 @@ std::uint64_t conversations_in(const storage::kv_layout& layout, int tokens,
 
 /// Bytes that one more token costs once every window is full.
 std::uint64_t lasting_bytes_per_token(const storage::kv_layout& layout);
+
+/// Bytes of frames that a token takes over all layers, windows ignored: kv_layout's
+/// bytes_per_token() and what its frames leave unused.
+std::uint64_t pool_bytes_per_token(const storage::kv_layout& layout);
+
+/// Bytes of frames that one more token takes once every window is full.
+std::uint64_t lasting_pool_bytes_per_token(const storage::kv_layout& layout);
 
 }  // namespace semantic::engine

@@ -6,6 +6,8 @@
 #include <numeric>
 #include <stdexcept>
 
+#include "storage/pool/block_frames.hpp"
+
 namespace semantic::engine {
 
 namespace {
@@ -46,8 +48,8 @@ bool can_replay(const model_config& config) { return config.mixture.experts == 0
 
 std::size_t pool_bytes(const storage::kv_layout& layout, int tokens) {
     const auto blocks = static_cast<std::size_t>((tokens + block_tokens - 1) / block_tokens);
-    const auto layers = static_cast<std::size_t>(layout.layer_count());
-    return (blocks * layers + 2 * layout.wide_frames()) * layout.frame_bytes();
+    return (blocks * storage::frames_of_block(layout) + 2 * layout.wide_frames()) *
+           layout.frame_bytes();
 }
 
 storage::kv_layout layout_of(const model_config& config, const storage::kv_recipe& recipe) {
@@ -197,8 +199,13 @@ void recipe_comparison::read_piece(int begin, int end, std::span<const std::size
     std::vector<std::size_t> reading;
     for (const std::size_t i : readers)
         if (open_[i] != nullptr) reading.push_back(i);
+    // Some models multiply before their first layer.
+    tape_.record();
     reference_->begin(piece, wanted, reference_logits_.data());
-    for (const std::size_t i : reading) open_[i]->begin(piece, wanted, logits_.data());
+    for (const std::size_t i : reading) {
+        tape_.replay();
+        open_[i]->begin(piece, wanted, logits_.data());
+    }
     const int last = static_cast<int>(config_.layers.size()) - 1;
     for (int layer = 0; layer <= last; ++layer) {
         tape_.record();

@@ -203,8 +203,7 @@ class bench_model {
     }
 
     double kv_bytes_per_token() const {
-        return static_cast<double>(pool_->layout().frame_bytes()) / block_tokens *
-               pool_->layout().layer_count();
+        return static_cast<double>(pool_->layout().bytes_per_token());
     }
     double weight_bytes() const { return static_cast<double>(model_->weight_bytes()); }
     /// Multiply-adds of the matrices for one token, the head left out.

@@ -37,15 +37,19 @@ int run_capacity(const command& self, const std::vector<std::string>& words) {
             "An agent keeps the newest two states of the recurrent layers, %llu bytes, "
             "in addition to its K and V.\n\n",
             shown(states));
-    std::printf("| KV | bytes per token | past the windows | agents of %d | of %d |\n", lengths[0],
-                lengths[1]);
-    std::printf("|---|---|---|---|---|\n");
+    std::printf(
+        "| KV | bytes per token | past the windows | in frames | past the windows | "
+        "agents of %d | of %d |\n",
+        lengths[0], lengths[1]);
+    std::printf("|---|---|---|---|---|---|---|\n");
     for (const std::string& name : recipes) {
         const auto recipe = storage::find_kv_recipe(name);
         if (!recipe) throw bad_input("--kv-bits: a default is measured, which needs the weights");
         const auto layout = engine::make_kv_layout(config, *recipe, block_tokens);
-        std::printf("| %s | %llu | %llu |", name.c_str(), shown(layout.bytes_per_token()),
-                    shown(engine::lasting_bytes_per_token(layout)));
+        std::printf("| %s | %llu | %llu | %llu | %llu |", name.c_str(),
+                    shown(layout.bytes_per_token()), shown(engine::lasting_bytes_per_token(layout)),
+                    shown(engine::pool_bytes_per_token(layout)),
+                    shown(engine::lasting_pool_bytes_per_token(layout)));
         for (const int tokens : lengths)
             std::printf(" %llu |", shown(engine::conversations_in(layout, tokens, memory, states)));
         std::printf("\n");

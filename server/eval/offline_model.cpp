@@ -7,6 +7,7 @@
 #include "engine/recipe/recipe_choice.hpp"
 #include "server/eval/command_line.hpp"
 #include "server/models/memory_plan.hpp"
+#include "storage/pool/block_frames.hpp"
 
 namespace semantic::eval {
 
@@ -84,7 +85,7 @@ std::size_t offline_model::frames(const storage::kv_layout& layout) const {
     const auto blocks =
         static_cast<std::size_t>((options_.tokens_max + block_tokens - 1) / block_tokens);
     return static_cast<std::size_t>(options_.sequences) *
-           (std::max<std::size_t>(blocks, 1) * static_cast<std::size_t>(layout.layer_count()) +
+           (std::max<std::size_t>(blocks, 1) * storage::frames_of_block(layout) +
             2 * layout.wide_frames() + 4 * layout.state_frames());
 }
 

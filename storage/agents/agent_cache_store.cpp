@@ -15,6 +15,7 @@
 #include "storage/disk/manifest.hpp"
 #include "storage/disk/record_files.hpp"
 #include "storage/files/checksum.hpp"
+#include "storage/pool/block_frames.hpp"
 #include "storage/pool/session_note.hpp"
 #include "storage/types/assert.hpp"
 
@@ -448,7 +449,7 @@ result<int> agent_cache_store::import_agent(const agent_id& id, readable_file& f
     const auto count = check_agent_file(file, parts.options.fingerprint, layout);
     if (!count) return count.error();
     impl_->room.free_frames_for(
-        id, parts.shape.count_for(as_size(count->tokens)) * as_size(layout.layer_count()) +
+        id, parts.shape.count_for(as_size(count->tokens)) * frames_of_block(layout) +
                 layout.wide_frames() + count->states * layout.state_frames());
     auto state = read_agent_file(file, id, parts.options.fingerprint, parts.pool);
     if (!state) return state.error();

@@ -7,6 +7,7 @@
 #include <span>
 #include <utility>
 
+#include "storage/pool/block_frames.hpp"
 #include "storage/types/assert.hpp"
 
 namespace semantic::storage {
@@ -357,7 +358,7 @@ std::size_t agent_restorer::frames_of(const block_part& part, const restoration&
     const auto end = static_cast<int>(
         std::min(work.state.tokens.size(), (part.index + 1) * parts_.shape.block_tokens()));
     const bool is_cut = layout.group_start(end) < end;
-    return layout.layers(part.part).size() + (is_cut ? layout.wide_frames(part.part) : 0);
+    return frames_of_block(layout, part.part) + (is_cut ? layout.wide_frames(part.part) : 0);
 }
 
 /// Blocks. Makes room by evicting clean agents.

@@ -10,6 +10,7 @@
 #include <system_error>
 #include <unistd.h>
 
+#include "storage/pool/block_frames.hpp"
 #include "storage/types/as_size.hpp"
 #include "storage/types/assert.hpp"
 
@@ -187,21 +188,21 @@ std::size_t block_pool::held_count() const {
 }
 
 result<std::shared_ptr<kv_block>> kv_block::make(block_pool& pool, kv_part part) {
-    auto frames = pool.allocate(pool.layout().layers(part).size());
+    auto frames = pool.allocate(frames_of_block(pool.layout(), part));
     if (!frames) return frames.error();
     return std::shared_ptr<kv_block>(new kv_block(pool, part, std::move(*frames)));
 }
 
 result<std::vector<std::shared_ptr<kv_block>>> kv_block::make_many(block_pool& pool, kv_part part,
                                                                    std::size_t count) {
-    const std::size_t layers = pool.layout().layers(part).size();
-    auto frames = pool.allocate(count * layers);
+    const std::size_t each = frames_of_block(pool.layout(), part);
+    auto frames = pool.allocate(count * each);
     if (!frames) return frames.error();
     std::vector<std::shared_ptr<kv_block>> blocks;
     blocks.reserve(count);
     for (std::size_t index = 0; index < count; ++index) {
-        const auto first = frames->begin() + static_cast<std::ptrdiff_t>(index * layers);
-        std::vector<std::byte*> own(first, first + static_cast<std::ptrdiff_t>(layers));
+        const auto first = frames->begin() + static_cast<std::ptrdiff_t>(index * each);
+        std::vector<std::byte*> own(first, first + static_cast<std::ptrdiff_t>(each));
         blocks.push_back(std::shared_ptr<kv_block>(new kv_block(pool, part, std::move(own))));
     }
     return blocks;

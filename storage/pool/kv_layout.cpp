@@ -5,6 +5,7 @@
 #include <stdexcept>
 #include <string>
 
+#include "storage/pool/block_frames.hpp"
 #include "storage/types/as_size.hpp"
 
 namespace semantic::storage {
@@ -111,6 +112,30 @@ std::size_t row_cost(const kv_region& region) {
     return as_size(region.heads) * (region.row_bytes + as_size(region.groups) * 4);
 }
 
+/// Assigns the layers of a part to frames, in order: a layer that fits into what the frame before
+/// it has left shares that frame. `needs`: bytes of each layer. slots, regions [all layers]:
+/// written, moved.
+void share_frames(const std::vector<int>& layers, const std::vector<std::size_t>& needs,
+                  std::size_t frame_bytes, std::vector<int>& slots,
+                  std::vector<std::array<kv_region, 2>>& regions) {
+    int frame = -1;
+    std::size_t end = frame_bytes;
+    for (const int layer : layers) {
+        const std::size_t need = needs[as_size(layer)];
+        if (end + need > frame_bytes) {
+            ++frame;
+            end = 0;
+        }
+        slots[as_size(layer)] = frame;
+        for (kv_region& region : regions[as_size(layer)]) {
+            region.weights += end;
+            region.scales += end;
+            region.biases += end;
+        }
+        end += need;
+    }
+}
+
 }  // namespace
 
 kv_layout::kv_layout(std::vector<kv_layer> layers, kv_recipe recipe, int block_tokens,
@@ -124,6 +149,7 @@ kv_layout::kv_layout(std::vector<kv_layer> layers, kv_recipe recipe, int block_t
                  static_cast<int>(std::min<std::size_t>(layers_.size(), size_max + 1)));
     require_size("block tokens", block_tokens_);
     require_recipe(recipe_);
+    std::vector<std::size_t> needs;  // [layer] bytes
     for (int index = 0; index < layer_count(); ++index) {
         const kv_layer& each = layer(index);
         require_layer(each, index, recipe_);
@@ -136,17 +162,19 @@ kv_layout::kv_layout(std::vector<kv_layer> layers, kv_recipe recipe, int block_t
             values = place(offset, each.kv_heads, each.v_dim, recipe_.v, recipe_.group_size,
                            block_tokens_);
         regions_.push_back({keys, values});
+        needs.push_back(offset);
         frame_bytes_ = std::max(frame_bytes_, offset);
         for (const kv_region& region : stored(index)) bytes_per_token_ += row_cost(region);
-        auto& part = part_layers_[each.window == 0 ? 0 : 1];
-        slots_.push_back(static_cast<int>(part.size()));
-        part.push_back(index);
+        part_layers_[each.window == 0 ? 0 : 1].push_back(index);
         window_ = std::max(window_, each.window);
     }
+    slots_.resize(layers_.size());
+    for (const std::vector<int>& part : part_layers_)
+        share_frames(part, needs, frame_bytes_, slots_, regions_);
     if (has_wide_tail()) place_wide_tails();
 }
 
-/// As many layers to a frame as it has room for.
+/// As many layers to a frame as fit into it.
 void kv_layout::place_wide_tails() {
     const int tokens = recipe_.wide_tail;
     if (block_tokens_ % tokens != 0)
@@ -187,8 +215,8 @@ std::size_t kv_layout::frames_for(int tokens, int chunk_tokens) const {
         blocks_of(std::int64_t{chunk_tokens} + block_tokens_ - 1, block_tokens_);
     const std::size_t ends =
         tokens == 0 ? 0 : (wide_frames() + state_frames()) * (chunk_tokens > 0 ? 2 : 1);
-    return blocks * layers(kv_part::full).size() +
-           std::min(blocks, reached) * layers(kv_part::sliding).size() + ends;
+    return blocks * frames_of_block(*this, kv_part::full) +
+           std::min(blocks, reached) * frames_of_block(*this, kv_part::sliding) + ends;
 }
 
 int kv_layout::tokens_in(std::size_t frames, int chunk_tokens, int tokens_max) const {

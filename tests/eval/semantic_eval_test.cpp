@@ -194,6 +194,20 @@ TEST_F(semantic_eval, mistakes_are_one_line_and_exit_1) {
     EXPECT_FALSE(not_ids.err.empty());
 }
 
+TEST_F(semantic_eval, capacity_says_what_k_and_v_cost_and_what_their_frames_take) {
+    const outcome is = run("capacity --kv-bits 16,4 --model " SEMANTIC_SOURCE_DIR
+                           "/tests/golden/configs/gemma-4-26b-a4b");
+    EXPECT_EQ(is.status, 0);
+    EXPECT_NE(is.out.find("| KV | bytes per token | past the windows | in frames | past the "
+                          "windows | agents of 4096 | of 16384 |"),
+              std::string::npos)
+        << is.out;
+    EXPECT_NE(is.out.find("| 16 | 225280 | 20480 | 229376 | 24576 | 23 | 12 |"), std::string::npos)
+        << is.out;
+    EXPECT_NE(is.out.find("| 4 | 63360 | 5760 | 64512 | 6912 | 84 | 45 |"), std::string::npos)
+        << is.out;
+}
+
 TEST_F(semantic_eval, help_lists_the_commands_and_each_has_its_own) {
     outcome help = run("--help");
     EXPECT_EQ(help.status, 0);

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "storage/pool/block_frames.hpp"
+
 namespace semantic::engine {
 
 std::vector<step_row> step_rows::choose(const sequence_set& sequences, const head_plan& heads,
@@ -60,8 +62,8 @@ bool step_rows::reserve_frames(sequence& run, int tokens) {
     // A block more than the growth: a shared tail is copied before it is written.
     int blocks = (total + layout.block_tokens() - 1) / layout.block_tokens() -
                  (has + layout.block_tokens() - 1) / layout.block_tokens() + 1;
-    auto need = static_cast<std::size_t>(blocks * layout.layer_count()) + 2 * layout.wide_frames() +
-                layout.state_frames();
+    auto need = static_cast<std::size_t>(blocks) * storage::frames_of_block(layout) +
+                2 * layout.wide_frames() + layout.state_frames();
     store_.make_room(need, &run.work().prompt->agent);
     if (run.reserve(total)) return true;
     // What was saved of this very agent comes last: it shares all but its tail with the sequence.

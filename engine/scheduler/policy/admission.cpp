@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "storage/pool/block_frames.hpp"
+
 namespace semantic::engine {
 
 std::size_t frames_for_prompt(const storage::kv_layout& layout, const chunk_policy& chunks,
@@ -39,8 +41,8 @@ candidate next_candidate(const batch_load& load) {
 
 std::size_t frames_to_free(candidate next, std::size_t promised, std::size_t frames,
                            const storage::kv_layout& layout) {
-    int block = next == candidate::preempted ? layout.layer_count() : 0;
-    return promised + frames + static_cast<std::size_t>(block);
+    return promised + frames +
+           (next == candidate::preempted ? storage::frames_of_block(layout) : 0);
 }
 
 admission decide_admission(const batch_load& load, bool fits, bool released) {

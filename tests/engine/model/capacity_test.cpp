@@ -23,6 +23,7 @@ struct figures {
     const char* name;
     int kv_bits;
     std::uint64_t per_token, lasting, agents_of_4k, agents_of_16k;
+    std::uint64_t unused = 0;  // of a token's frames, all of it in those of full layers
 };
 
 class capacity : public testing::TestWithParam<figures> {};
@@ -32,6 +33,8 @@ TEST_P(capacity, is_what_the_table_says) {
     const storage::kv_layout layout = layout_of(want.name, want.kv_bits);
     EXPECT_EQ(layout.bytes_per_token(), want.per_token);
     EXPECT_EQ(lasting_bytes_per_token(layout), want.lasting);
+    EXPECT_EQ(pool_bytes_per_token(layout), want.per_token + want.unused);
+    EXPECT_EQ(lasting_pool_bytes_per_token(layout), want.lasting + want.unused);
     EXPECT_EQ(conversations_in(layout, 4096, pool), want.agents_of_4k);
     EXPECT_EQ(conversations_in(layout, 16384, pool), want.agents_of_16k);
 }
@@ -39,7 +42,9 @@ TEST_P(capacity, is_what_the_table_says) {
 // A group of 64 elements takes 32 bytes and an f16 scale and bias at 4 bit, 128 bytes at 16.
 // Llama 3.1 8B: 32 layers x 8 heads x 128 x K and V = 1024 groups. An agent of 4096 tokens has 16
 // blocks in each full layer and, in a sliding one, the 5 that a window of 1024 can touch or the 2
-// that one of 128 can.
+// that one of 128 can. Gemma 4 31B: 50 sliding layers x 16 x 256 and 10 full ones x 4 x 512, of
+// which two share a frame; 12B: four of 8 full ones; E2B and E4B: two sliding ones; 26B-A4B: two of
+// 5 full ones, so that half of the third frame is unused.
 INSTANTIATE_TEST_SUITE_P(published, capacity,
                          testing::Values(figures{"llama-3.1-8b", 4, 36864, 36864, 56, 14},
                                          figures{"llama-3.1-8b", 16, 131072, 131072, 16, 4},
@@ -47,6 +52,17 @@ INSTANTIATE_TEST_SUITE_P(published, capacity,
                                          figures{"qwen2.5-14b", 16, 196608, 196608, 10, 2},
                                          figures{"gemma-3-12b", 4, 110592, 18432, 44, 20},
                                          figures{"gemma-3-12b", 16, 393216, 65536, 12, 5},
+                                         figures{"gemma-4-31b", 4, 253440, 23040, 22, 12},
+                                         figures{"gemma-4-31b", 16, 901120, 81920, 6, 3},
+                                         figures{"gemma-4-26b-a4b", 4, 63360, 5760, 84, 45, 1152},
+                                         figures{"gemma-4-26b-a4b", 16, 225280, 20480, 23, 12,
+                                                 4096},
+                                         figures{"gemma-4-12b", 4, 96768, 4608, 62, 44},
+                                         figures{"gemma-4-12b", 16, 344064, 16384, 17, 12},
+                                         figures{"gemma-4-e4b", 4, 16128, 4608, 309, 101},
+                                         figures{"gemma-4-e4b", 16, 57344, 16384, 87, 28},
+                                         figures{"gemma-4-e2b", 4, 5184, 1728, 882, 277},
+                                         figures{"gemma-4-e2b", 16, 18432, 6144, 248, 78},
                                          figures{"gpt-oss-20b", 4, 13824, 6912, 269, 73},
                                          figures{"gpt-oss-20b", 16, 49152, 24576, 75, 20},
                                          figures{"deepseek-v2-lite", 8, 16524, 16524, 126, 31},

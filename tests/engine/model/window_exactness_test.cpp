@@ -9,6 +9,7 @@
 
 #include "storage/agents/agent_cache_store.hpp"
 #include "storage/files/checksum.hpp"
+#include "storage/pool/block_frames.hpp"
 #include "tests/engine/model/loaded_model.hpp"
 #include "tests/support/temp_dir.hpp"
 
@@ -85,10 +86,11 @@ class window_exactness : public testing::TestWithParam<kept_form> {
     /// Logits of tokens[from ...] when all are run anew.
     std::vector<float> fresh(const std::vector<token_id>& tokens, int from) {
         const auto all = model.logits(*model.new_sequence(), tokens, 64);
-        return {all.begin() + from * std::ptrdiff_t{448}, all.end()};
+        return {all.begin() + from * std::ptrdiff_t{vocabulary()}, all.end()};
     }
 
     const storage::kv_layout& layout() { return model.pool().layout(); }
+    int vocabulary() const { return model.config().vocabulary; }
 
     const temp_dir directory;
     loaded_model model;
@@ -122,7 +124,7 @@ TEST_P(window_exactness, random_resumes_anywhere_give_the_bits_of_a_fresh_run) {
         if (kept == size) {
             ASSERT_EQ(from, kept) << "the whole memory has all that it goes on with";
         }
-        for (int i = below(150) + 1; i-- > 0;) tokens.push_back(below(448));
+        for (int i = below(150) + 1; i-- > 0;) tokens.push_back(below(std::size_t(vocabulary())));
         const auto logits = extend(*store, sequence, named(id), tokens);
         const auto expected = fresh(tokens, from);
         ASSERT_EQ(logits.size(), expected.size());
@@ -143,17 +145,21 @@ TEST_P(window_exactness, a_long_context_holds_no_more_frames_than_its_windows) {
     }
     EXPECT_LE(model.pool().held_count(), layout().frames_for(context, 0));
     EXPECT_LT(layout().frames_for(context, 0) - layout().wide_frames(),
-              std::size_t{context / block_tokens * 2 / 3} *
-                  static_cast<std::size_t>(layout().layer_count()));
+              std::size_t{context / block_tokens * 2 / 3} * storage::frames_of_block(layout()));
 }
 
 INSTANTIATE_TEST_SUITE_P(models, window_exactness,
                          testing::Values(kept_form{"gemma3", "k4v4", 0},
                                          kept_form{"gptoss", "k4v4", 0},
                                          kept_form{"gemma3", "k5s-v4r", 4},
-                                         kept_form{"gptoss", "k7s-v5r", 4}),
+                                         kept_form{"gptoss", "k7s-v5r", 4},
+                                         kept_form{"gemma4-published", "k4v4", 0},
+                                         kept_form{"gemma4-e-published", "k8v8", 0},
+                                         kept_form{"gemma4moe-published", "k16v16", 0},
+                                         kept_form{"gemma4-published", "k6s-v5r", 4}),
                          [](const auto& each) {
                              std::string name = each.param.model;
+                             std::replace(name.begin(), name.end(), '-', '_');
                              return each.param.wide_tail > 0 ? name + "_wide" : name;
                          });
 

@@ -510,10 +510,12 @@ TEST_P(agent_cache_store_crash_test, a_killed_process_loses_nothing_that_it_ackn
 
 INSTANTIATE_TEST_SUITE_P(layouts, agent_cache_store_crash_test,
                          testing::Values(small_layout(), sliding_layout(), latent_layout(),
-                                         wide_layout(), recurrent_layout()),
+                                         wide_layout(), recurrent_layout(), frame_sharing_layout()),
                          [](const auto& each) {
-                             return std::string(each.param.has_states()         ? "recurrent"
-                                                : each.param.has_wide_tail()    ? "wide"
+                             return std::string(each.param.has_states()      ? "recurrent"
+                                                : each.param.has_wide_tail() ? "wide"
+                                                : each.param == frame_sharing_layout()
+                                                    ? "frame_sharing"
                                                 : each.param.slides()           ? "sliding"
                                                 : each.param == latent_layout() ? "latent"
                                                                                 : "dense");

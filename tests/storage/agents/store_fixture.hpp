@@ -31,6 +31,17 @@ inline kv_layout sliding_layout(int bits = 4) {
     return kv_layout({{1, 16, 16, 11}, {2, 16, 32, 0}, {1, 16, 16, 5}}, {bits, 16}, block_tokens);
 }
 
+/// Three full and three sliding layers in two frames each: the last two of a part share one.
+inline kv_layout frame_sharing_layout() {
+    return kv_layout({{2, 16, 32, 11},
+                      {2, 16, 32, 0},
+                      {1, 16, 16, 0},
+                      {1, 16, 16, 5},
+                      {1, 16, 16, 0},
+                      {1, 16, 16, 11}},
+                     {8, 16}, block_tokens);
+}
+
 /// One full and two sliding layers whose blocks end in groups of 2 tokens with f16 rows.
 inline kv_layout wide_layout() {
     const kv_form rotated{4, true, false};

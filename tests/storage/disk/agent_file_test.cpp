@@ -92,8 +92,17 @@ TEST_F(agent_file_test, an_exported_agent_is_imported_whole_under_another_name) 
     ASSERT_TRUE(other->save(id_of("b")));
 }
 
-TEST_F(agent_file_test, sliding_layers_travel_whole_though_the_pool_holds_a_window_of_them) {
-    const kv_layout sliding = sliding_layout();
+class agent_file_layout_test : public agent_file_test,
+                               public testing::WithParamInterface<kv_layout> {};
+
+INSTANTIATE_TEST_SUITE_P(layouts, agent_file_layout_test,
+                         testing::Values(sliding_layout(), frame_sharing_layout()),
+                         [](const auto& each) {
+                             return each.param == sliding_layout() ? "sliding" : "frame_sharing";
+                         });
+
+TEST_P(agent_file_layout_test, sliding_layers_travel_whole_though_the_pool_holds_a_window_of_them) {
+    const kv_layout sliding = GetParam();
     block_pool frames(sliding, sliding.frame_bytes() * 100);
     const auto store = std::move(*agent_cache_store::open(options_for(home.path()), frames));
     store->put(make_state(frames, "a", some_tokens(45)));

@@ -121,6 +121,7 @@ TEST(block_file, full_and_partial_blocks_come_back_byte_for_byte) {
         layouts.push_back(sliding_layout(bits));
     }
     layouts.push_back(wide_layout());
+    layouts.push_back(frame_sharing_layout());
     for (const kv_layout& layout : layouts)
         for (kv_part part : kv_parts)
             for (int count = 1; count <= block_tokens; ++count) {
@@ -249,7 +250,8 @@ TEST(block_file, headers_are_what_any_writer_would_write) {
     const temp_dir directory;
     for (const kv_layout& layout :
          {small_layout(), small_layout(16), latent_layout(), wide_layout(),
-          kv_layout(std::vector<kv_layer>(12, kv_layer{1, 16, 16, 0}), {4, 16}, 8)})
+          kv_layout(std::vector<kv_layer>(12, kv_layer{1, 16, 16, 0}), {4, 16}, 8),
+          frame_sharing_layout()})
         for (const int count : {1, 7, layout.block_tokens()}) {
             const written_block block(directory / "block", count, layout);
             const auto file = safetensors_file::open(block.path);

@@ -19,6 +19,12 @@ kv_layout two_latent_layers() {
     return kv_layout({{1, 24, 16, 0, true}, {1, 24, 16, 0, true}}, {8, 8}, small_block);
 }
 
+/// The last two share a frame.
+kv_layout layers_that_share() {
+    return kv_layout({{1, 8, 8, 0}, {16, 8, 8, 0}, {1, 8, 8, 0}, {1, 8, 8, 0}}, {4, 8},
+                     small_block);
+}
+
 /// Writes one recognisable byte into every row, scale and bias of a token.
 void write_token(const kv_layout& layout, std::byte* frame, int layer, int token, std::byte mark) {
     for (const kv_region& region : layout.stored(layer))
@@ -153,6 +159,17 @@ TEST(kv_block, returns_its_frames_when_the_last_owner_lets_go) {
     EXPECT_EQ(pool.free_count(), 2u);
 }
 
+TEST(kv_block, holds_one_frame_for_layers_that_share_it) {
+    const kv_layout layout = layers_that_share();
+    block_pool pool(layout, layout.frame_bytes() * 3);
+    const std::shared_ptr<kv_block> block = *kv_block::make(pool, kv_part::full);
+    EXPECT_EQ(pool.free_count(), 0u);
+    EXPECT_EQ(block->frame_count(), 3u);
+    EXPECT_EQ(block->frame(2), block->frame(3));
+    EXPECT_NE(block->frame(0), block->frame(1));
+    EXPECT_NE(block->frame(1), block->frame(2));
+}
+
 TEST(kv_sequence, reserve_makes_whole_blocks_and_advance_fills_them) {
     const kv_layout layout = two_layers();
     block_pool pool(layout, layout.frame_bytes() * 8);
@@ -264,7 +281,9 @@ TEST(kv_sequence, starts_inside_a_longer_prefix_without_harm_to_it) {
 // it must hold.
 TEST(kv_sequence, random_forks_extensions_and_releases_keep_every_promise) {
     for (unsigned seed = 1; seed <= 20; ++seed) {
-        const kv_layout layout = seed % 2 == 0 ? two_latent_layers() : two_layers();
+        const kv_layout layout = seed % 3 == 0   ? layers_that_share()
+                                 : seed % 3 == 1 ? two_latent_layers()
+                                                 : two_layers();
         block_pool pool(layout, layout.frame_bytes() * 60);
         struct run {
             kv_sequence sequence;

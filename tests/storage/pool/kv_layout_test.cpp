@@ -5,6 +5,8 @@
 #include <stdexcept>
 #include <vector>
 
+#include "storage/pool/block_frames.hpp"
+
 namespace semantic::storage {
 namespace {
 
@@ -81,6 +83,35 @@ TEST(kv_layout, a_frame_is_as_large_as_the_largest_layer_needs) {
     const kv_layout both({{1, 64, 64, 0}, {4, 64, 64, 0}}, {4, 64});
     EXPECT_EQ(both.frame_bytes(), large.frame_bytes());
     EXPECT_GT(large.frame_bytes(), small.frame_bytes());
+}
+
+// Gemma 4's: full layers with half of the sliding ones' need, or the other way round.
+TEST(kv_layout, layers_of_a_part_share_a_frame_that_has_room_for_both) {
+    const kv_layer sliding{8, 256, 256, 1024}, full{2, 512, 512, 0};
+    const kv_layout layout({sliding, full, sliding, full, full}, {4, 64});
+    EXPECT_EQ(layout.frame_bytes(), kv_layout({sliding}, {4, 64}).frame_bytes());
+    EXPECT_EQ(frames_of_block(layout, kv_part::sliding), 2u);
+    EXPECT_EQ(frames_of_block(layout, kv_part::full), 2u);
+    EXPECT_EQ(frames_of_block(layout), 4u);
+    EXPECT_EQ(layout.slot(1), 0);
+    EXPECT_EQ(layout.slot(3), 0);
+    EXPECT_EQ(layout.slot(4), 1);
+    EXPECT_EQ(layout.k(1).weights, 0u);
+    EXPECT_EQ(layout.k(3).weights, layout.frame_bytes() / 2);
+    EXPECT_EQ(layout.k(4).weights, 0u);
+    // No region reaches into another layer's, or out of the frame.
+    const kv_region& last = layout.v(3);
+    EXPECT_EQ(last.biases + 2 * 256 * 8 * 2, layout.frame_bytes());
+    EXPECT_EQ(layout.v(1).biases + 2 * 256 * 8 * 2, layout.k(3).weights);
+    // 1,000 tokens are 4 blocks of each part.
+    EXPECT_EQ(layout.frames_for(1000, 0), 16u);
+}
+
+TEST(kv_layout, layers_of_different_parts_share_no_frame) {
+    const kv_layout layout({{4, 64, 64, 0}, {1, 64, 64, 0}, {1, 64, 64, 7}}, {4, 64});
+    EXPECT_EQ(frames_of_block(layout, kv_part::full), 2u);
+    EXPECT_EQ(frames_of_block(layout, kv_part::sliding), 1u);
+    EXPECT_EQ(layout.k(2).weights, 0u);
 }
 
 TEST(kv_layout, impossible_geometry_is_refused) {
