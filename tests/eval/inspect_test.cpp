@@ -147,6 +147,16 @@ TEST_F(inspect_test, tells_every_reason_why_a_folder_will_not_load) {
     EXPECT_NE(text.out.find("It will not load:\n- "), std::string::npos) << text.out;
 }
 
+TEST_F(inspect_test, names_what_a_known_architecture_lacks) {
+    tests::gguf_writer file;
+    file.pair("general.architecture", "gemma3n");
+    file.tensor("output_norm.weight", {4}, 0, std::string(16, '\0'));
+    write(path("odd.gguf"), file.bytes());
+    const json::object is = report("--model " + path("odd.gguf"), 1);
+    EXPECT_TRUE(has_problem(is, {"gemma3n", "AltUp", "not computed; supported are llama"}))
+        << json::serialize(is);
+}
+
 TEST_F(inspect_test, tells_every_reason_why_a_gguf_will_not_load) {
     tests::gguf_writer file;
     file.pair("general.architecture", "mamba");

@@ -1,5 +1,8 @@
 #include "engine/model/config/families.hpp"
 
+#include <algorithm>
+#include <iterator>
+
 namespace semantic::engine {
 
 namespace {
@@ -317,6 +320,19 @@ constexpr family_defaults families[] = {
      .sigmoid_epsilon = 1e-20},
 };
 
+struct known_obstacle {
+    std::string_view architecture, missing;
+};
+
+constexpr std::string_view gemma3n_missing =
+    ": its AltUp streams, LAuReL branches and sparse gates are not computed";
+
+constexpr known_obstacle obstacles[] = {
+    {"gemma2", ": its capped attention scores are not computed"},
+    {"gemma3n", gemma3n_missing},
+    {"gemma3n_text", gemma3n_missing},
+};
+
 }  // namespace
 
 std::span<const family_defaults> model_families() { return families; }
@@ -326,6 +342,11 @@ const family_defaults* find_family(std::string_view model_type) {
         if (model_type == family.model_type) return &family;
     }
     return nullptr;
+}
+
+std::string_view missing_mechanism(std::string_view architecture) {
+    const auto* found = std::ranges::find(obstacles, architecture, &known_obstacle::architecture);
+    return found == std::end(obstacles) ? std::string_view() : found->missing;
 }
 
 }  // namespace semantic::engine

@@ -107,5 +107,9 @@ struct family_defaults {
 std::span<const family_defaults> model_families();
 /// Null when there is none of that model_type.
 const family_defaults* find_family(std::string_view model_type);
+/// What is not computed of an architecture that is known and does not run, to follow its name in a
+/// message: ": its … are not computed"; empty for any other name. `architecture`: a model_type, or
+/// a GGUF's general.architecture.
+std::string_view missing_mechanism(std::string_view architecture);
 
 }  // namespace semantic::engine

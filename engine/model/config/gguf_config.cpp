@@ -471,8 +471,10 @@ result<gguf_config> read_gguf_config(const std::vector<storage::gguf_file>& part
     if (name == nullptr) return incompatible("general.architecture is missing");
     const gguf_architecture* found = find_architecture(*name);
     if (found == nullptr) {
-        return incompatible("general.architecture is \"" + std::string(*name) +
-                            "\": supported are " + architecture_names());
+        const std::string missing(missing_mechanism(*name));
+        return incompatible("general.architecture is \"" + std::string(*name) + "\"" + missing +
+                            (missing.empty() ? ": " : "; ") + "supported are " +
+                            architecture_names());
     }
     return translation(parts, *found).run();
 }

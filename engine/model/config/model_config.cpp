@@ -263,7 +263,9 @@ std::string unknown_type(const std::string& field, const std::string& type) {
     std::string known;
     for (const family_defaults& each : model_families())
         known += (known.empty() ? "" : ", ") + std::string(each.model_type);
-    return "config.json: " + field + " is \"" + type + "\": supported are " + known;
+    const std::string missing(missing_mechanism(type));
+    return "config.json: " + field + " is \"" + type + "\"" + missing +
+           (missing.empty() ? ": " : "; ") + "supported are " + known;
 }
 
 /// `generation` may be null. Errors: incompatible, beginning with the name of the file.

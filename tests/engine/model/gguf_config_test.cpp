@@ -202,6 +202,17 @@ TEST(gguf_config, an_unknown_architecture_is_refused_with_the_known_ones) {
     EXPECT_NE(refusal(gguf_writer()).find("general.architecture is missing"), std::string::npos);
 }
 
+TEST(gguf_config, a_known_architecture_that_does_not_run_is_refused_with_what_it_lacks) {
+    gguf_writer file;
+    file.pair("general.architecture", "gemma3n");
+    const std::string got = refusal(file);
+    EXPECT_NE(
+        got.find("general.architecture is \"gemma3n\": its AltUp streams, LAuReL branches and "
+                 "sparse gates are not computed; supported are llama, qwen2, qwen3, "),
+        got.npos)
+        << got;
+}
+
 TEST(gguf_config, what_is_missing_is_named) {
     gguf_writer file;
     file.pair("general.architecture", "llama");

@@ -154,6 +154,23 @@ TEST(model_config, an_unknown_family_is_refused_with_the_known_ones) {
               "granitemoehybrid, nemotron_h");
 }
 
+TEST(model_config, a_known_family_that_does_not_run_is_refused_with_what_it_lacks) {
+    for (const std::string family : {"gemma3n", "gemma3n_text"}) {
+        const auto config = model_config::parse(R"({"model_type": ")" + family + R"("})");
+        ASSERT_FALSE(config);
+        const std::string begins = "config.json: model_type is \"" + family +
+                                   "\": its AltUp streams, LAuReL branches and sparse gates are "
+                                   "not computed; supported are llama, qwen2, ";
+        EXPECT_TRUE(config.error().what.starts_with(begins)) << config.error().what;
+        EXPECT_TRUE(config.error().what.find("gemma4") != std::string::npos);
+    }
+    const auto capped = model_config::parse(R"({"model_type": "gemma2"})");
+    ASSERT_FALSE(capped);
+    EXPECT_NE(capped.error().what.find("\"gemma2\": its capped attention scores are not computed"),
+              std::string::npos)
+        << capped.error().what;
+}
+
 /// `fields` under another family.
 model_config parsed_as(const std::string& family, const std::string& fields) {
     auto config = model_config::parse("{\"model_type\": \"" + family + "\"" +

@@ -75,6 +75,10 @@ TEST(known_models, say_why_a_file_will_not_load_and_what_would) {
     tiny_file other;
     other.architecture = "mamba";
     EXPECT_THAT(fault_of(other), HasSubstr("\"mamba\": supported are llama, "));
+    tiny_file known;
+    known.architecture = "gemma3n";
+    EXPECT_THAT(fault_of(known), HasSubstr("\"gemma3n\": its AltUp streams, LAuReL branches and "
+                                           "sparse gates are not computed; supported are llama, "));
     tiny_file typed;
     typed.query_type = static_cast<std::uint32_t>(storage::gguf_type::i8);
     typed.query_bytes = hidden * hidden;
