@@ -1,6 +1,6 @@
 // Goal: the models that perf measures load, compute and speak like published ones.
 
-#include "perf/inside/random_model.hpp"
+#include "perf/random/random_model.hpp"
 
 #include <gtest/gtest.h>
 
@@ -11,7 +11,8 @@
 #include <string>
 
 #include "engine/text/tokenizer/tokenizer.hpp"
-#include "perf/inside/random_hybrid.hpp"
+#include "perf/random/random_gemma.hpp"
+#include "perf/random/random_hybrid.hpp"
 #include "tests/engine/model/loaded_model.hpp"
 #include "tests/support/temp_dir.hpp"
 
@@ -91,6 +92,28 @@ TEST(random_model, a_hybrid_loads_and_its_logits_are_finite_differ_and_do_not_de
     const auto words = tokenizer::load(folder / "small.gguf");
     ASSERT_TRUE(words) << words.error().what;
     EXPECT_EQ(words->bytes(4199), "w4199");
+}
+
+TEST(random_model, a_gemma_loads_and_its_logits_are_finite_differ_and_do_not_depend_on_chunks) {
+    const perf::gemma_geometry mixed{"mixed", 4, 2, 256, 512, 2, 2,     1,         16,
+                                     true,    8, 2, 96,  0,   0, false, vocabulary};
+    const perf::gemma_geometry small{"small", 6, 3, 256, 512, 2, 1,    1,         16,
+                                     false,   0, 0, 0,   256, 3, true, vocabulary};
+    for (const perf::gemma_geometry& geometry : {mixed, small}) {
+        const tests::temp_dir folder;
+        perf::write_random_gemma(geometry, SEMANTIC_SOURCE_DIR "/etc/models/semantic-tiny", 1,
+                                 folder / "small.gguf");
+        tests::model_run run;
+        run.folder = folder / "small.gguf";
+        tests::loaded_model model(run);
+        ASSERT_TRUE(model) << geometry.name;
+        std::vector<storage::token_id> tokens;
+        for (int i = 0; i < 40; ++i) tokens.push_back((i * 97 + 5) % vocabulary);
+        const auto logits = model.logits(*model.new_sequence(), tokens, 40);
+        EXPECT_EQ(logits, model.logits(*model.new_sequence(), tokens, 3)) << geometry.name;
+        for (const float x : logits) ASSERT_TRUE(std::isfinite(x)) << geometry.name;
+        EXPECT_GT(std::set<float>(logits.begin(), logits.end()).size(), 1000U) << geometry.name;
+    }
 }
 
 TEST(random_model, a_vocabulary_that_the_tokenizer_exceeds_is_an_error) {

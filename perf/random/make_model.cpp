@@ -7,8 +7,9 @@
 #include <exception>
 #include <string_view>
 
-#include "perf/inside/random_hybrid.hpp"
-#include "perf/inside/random_model.hpp"
+#include "perf/random/random_gemma.hpp"
+#include "perf/random/random_hybrid.hpp"
+#include "perf/random/random_model.hpp"
 
 namespace {
 
@@ -32,7 +33,33 @@ int usage() {
         std::fprintf(stderr, "  %.*s %d layers, hidden %d\n", static_cast<int>(g.name.size()),
                      g.name.data(), g.layers, g.hidden);
     }
+    std::fprintf(stderr,
+                 "       make_model GEOMETRY FILE.gguf [--layers N] [--seed N]\n"
+                 "Writes a model of Gemma 4's architecture in Q4_K; N ends with a full layer, and "
+                 "is whole where layers read others' keys. Geometries:\n");
+    for (const gemma_geometry& g : known_gemmas()) {
+        std::fprintf(stderr, "  %.*s %d layers, hidden %d\n", static_cast<int>(g.name.size()),
+                     g.name.data(), g.layers, g.hidden);
+    }
     return 2;
+}
+
+int make_gemma(gemma_geometry geometry, int argc, char** argv) {
+    unsigned seed = 1;
+    for (int i = 3; i < argc; i += 2) {
+        const std::string_view name = argv[i];
+        const int value = std::atoi(argv[i + 1]);
+        if (name == "--layers" && value >= 1 && value <= geometry.layers &&
+            value % geometry.full_every == 0 && geometry.sharing == 0) {
+            geometry.layers = value;
+        } else if (name == "--seed" && value >= 0) {
+            seed = static_cast<unsigned>(value);
+        } else {
+            return usage();
+        }
+    }
+    write_random_gemma(geometry, tokenizer, seed, argv[2]);
+    return 0;
 }
 
 int make_hybrid(hybrid_geometry geometry, int argc, char** argv) {
@@ -56,6 +83,8 @@ int run(int argc, char** argv) {
     if (argc < 3 || argc % 2 == 0) return usage();
     for (const hybrid_geometry& g : known_hybrids())
         if (g.name == argv[1]) return make_hybrid(g, argc, argv);
+    for (const gemma_geometry& g : known_gemmas())
+        if (g.name == argv[1]) return make_gemma(g, argc, argv);
     const auto all = known_geometries();
     const auto found = std::ranges::find(all, std::string_view(argv[1]), &model_geometry::name);
     if (found == all.end()) return usage();

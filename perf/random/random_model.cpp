@@ -1,4 +1,4 @@
-#include "perf/inside/random_model.hpp"
+#include "perf/random/random_model.hpp"
 
 #include <boost/json.hpp>
 
