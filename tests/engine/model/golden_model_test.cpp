@@ -1,28 +1,25 @@
 // The forward pass against logits and greedy answers that transformers computed in float32
 // (tests/golden/README.md).
 
-#include <boost/json.hpp>
-
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <cmath>
 #include <cstdio>
-#include <cstring>
-#include <fstream>
-#include <iterator>
 #include <string>
 #include <vector>
 
-#include "storage/files/safetensors.hpp"
 #include "tests/engine/model/loaded_model.hpp"
 #include "tests/engine/model/weights/golden_gguf.hpp"
+#include "tests/engine/model/weights/golden_reference.hpp"
 
 namespace semantic::engine {
 namespace {
 
 using storage::token_id;
 using tests::loaded_model;
+using tests::median_error;
+using tests::reference;
+using tests::relative_error;
 
 std::string golden(const std::string& name) {
     return SEMANTIC_SOURCE_DIR "/tests/golden/models/" + name;
@@ -41,73 +38,8 @@ struct golden_case {
     friend void PrintTo(const golden_case& c, std::ostream* out) { *out << c.name; }
 };
 
-template <class Element, class Stored>
-std::vector<Element> elements(const storage::safetensors_file& file, const char* name) {
-    const storage::tensor_view& view = file.view().tensors.at(name);
-    std::vector<Element> out(view.bytes.size() / sizeof(Stored));
-    for (std::size_t i = 0; i < out.size(); ++i) {
-        Stored value;
-        std::memcpy(&value, view.bytes.data() + i * sizeof(Stored), sizeof(Stored));
-        out[i] = static_cast<Element>(value);
-    }
-    return out;
-}
-
-struct reference {
-    std::vector<token_id> input;
-    std::vector<std::int64_t> positions;
-    std::vector<float> logits;
-    std::vector<float> logits_q4kv;  // of latents, which the reference does not quantise: logits
-    boost::json::value json;
-
-    static reference load(const golden_case& c) {
-        auto file = storage::safetensors_file::open(golden(c.weights) + "/expected.safetensors");
-        EXPECT_TRUE(file) << (file ? "" : file.error().what);
-        std::ifstream stream(golden(is_gguf(c.name) ? c.weights : c.name) + "/expected.json");
-        const std::string text((std::istreambuf_iterator<char>(stream)),
-                               std::istreambuf_iterator<char>());
-        return {elements<token_id, std::int64_t>(*file, "input_ids"),
-                elements<std::int64_t, std::int64_t>(*file, "positions"),
-                elements<float, float>(*file, "logits"),
-                elements<float, float>(
-                    *file, file->view().tensors.contains("logits_q4kv") ? "logits_q4kv" : "logits"),
-                boost::json::parse(text)};
-    }
-};
-
-/// Root mean square of the difference over the standard deviation of what is expected.
-double relative_error(const std::vector<float>& all, const reference& ref,
-                      const std::vector<float>& expected) {
-    const std::size_t vocabulary = expected.size() / ref.positions.size();
-    double difference = 0.0, sum = 0.0, squares = 0.0;
-    for (std::size_t p = 0; p < ref.positions.size(); ++p) {
-        for (std::size_t i = 0; i < vocabulary; ++i) {
-            const double want = expected[p * vocabulary + i];
-            const double got = all[static_cast<std::size_t>(ref.positions[p]) * vocabulary + i];
-            difference += (got - want) * (got - want);
-            sum += want;
-            squares += want * want;
-        }
-    }
-    const auto n = static_cast<double>(expected.size());
-    return std::sqrt(difference / n) / std::sqrt(squares / n - sum / n * (sum / n));
-}
-
-/// The same for each position apart; of these, the median. A token that a mixture routes
-/// differently changes its own positions and leaves this as it is.
-double median_error(const std::vector<float>& all, const reference& ref,
-                    const std::vector<float>& expected) {
-    const std::size_t vocabulary = expected.size() / ref.positions.size();
-    std::vector<double> errors;
-    for (std::size_t p = 0; p < ref.positions.size(); ++p) {
-        reference one;
-        one.positions = {ref.positions[p]};
-        const auto first = expected.begin() + static_cast<std::ptrdiff_t>(p * vocabulary);
-        errors.push_back(
-            relative_error(all, one, {first, first + static_cast<std::ptrdiff_t>(vocabulary)}));
-    }
-    std::sort(errors.begin(), errors.end());
-    return errors[errors.size() / 2];
+reference reference_of(const golden_case& c) {
+    return reference::load(golden(c.weights), golden(is_gguf(c.name) ? c.weights : c.name));
 }
 
 tests::model_run run_of(const golden_case& c, int kv_bits) {
@@ -122,7 +54,7 @@ class golden_model : public testing::TestWithParam<golden_case> {
   protected:
     static double error_at(int kv_bits, bool against_q4) {
         const golden_case& c = GetParam();
-        const reference ref = reference::load(c);
+        const reference ref = reference_of(c);
         loaded_model model(run_of(c, kv_bits));
         if (!model) return 1.0;
         const auto sequence = model.new_sequence();
@@ -142,7 +74,7 @@ TEST_P(golden_model, logits_with_16_bit_kv_are_the_references) {
 TEST_P(golden_model, logits_with_8_bit_kv_are_near_the_references) {
     const golden_case& c = GetParam();
     EXPECT_LE(error_at(8, false), std::max(c.error_max + 0.01, c.error_max_q8));
-    const reference ref = reference::load(c);
+    const reference ref = reference_of(c);
     loaded_model model(run_of(c, 8));
     ASSERT_TRUE(model);
     const auto sequence = model.new_sequence();
@@ -160,36 +92,15 @@ TEST_P(golden_model, logits_with_4_bit_kv_are_those_of_the_reference_with_4_bit_
 // spread of ours.
 TEST_P(golden_model, greedy_answers_are_the_references) {
     const golden_case& c = GetParam();
-    const reference ref = reference::load(c);
+    const reference ref = reference_of(c);
     loaded_model model(run_of(c, 16));
     ASSERT_TRUE(model);
-    const double spread = ref.json.at("logit_std").to_number<double>();
-    for (const boost::json::value& answer : ref.json.at("greedy").as_array()) {
-        const auto prompt = answer.at("prompt_tokens").to_number<std::size_t>();
-        const auto expected = boost::json::value_to<std::vector<token_id>>(answer.at("new_tokens"));
-        const double margin = answer.at("min_top2_margin").to_number<double>() / spread;
-        std::vector<token_id> ids(ref.input.begin(),
-                                  ref.input.begin() + static_cast<std::ptrdiff_t>(prompt));
-        ids.insert(ids.end(), expected.begin(), expected.end());
-        const auto sequence = model.new_sequence();
-        const std::vector<float> all = model.logits(*sequence, ids, 512);
-        int equal = 0;
-        double worst = 0.0;
-        for (std::size_t i = 0; i < expected.size(); ++i) {
-            const auto row = std::span(all).subspan(
-                (prompt - 1 + i) * static_cast<std::size_t>(model.config().vocabulary),
-                static_cast<std::size_t>(model.config().vocabulary));
-            const float ours = *std::max_element(row.begin(), row.end());
-            const double gap =
-                static_cast<double>(ours - row[static_cast<std::size_t>(expected[i])]) / spread;
-            equal += gap == 0.0;
-            worst = std::max(worst, gap);
-        }
+    for (const tests::greedy_comparison& each : tests::compare_greedy(model, ref)) {
         std::printf(
             "    %-18s after %zu tokens: %d of %zu greedy tokens equal, worst gap %.3f %%, margin "
             "%.3f %%\n",
-            c.name, prompt, equal, expected.size(), 100 * worst, 100 * margin);
-        EXPECT_LE(worst, margin > 0.05 ? 0.0 : 0.05);
+            c.name, each.prompt, each.equal, each.count, 100 * each.worst, 100 * each.margin);
+        EXPECT_LE(each.worst, each.margin > 0.05 ? 0.0 : 0.05);
     }
 }
 

@@ -4,7 +4,6 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <cmath>
 #include <cstring>
 #include <string>
 #include <tuple>
@@ -12,76 +11,18 @@
 
 #include "engine/model/weights/weights.hpp"
 #include "tests/engine/model/mixers/hybrid_files.hpp"
+#include "tests/engine/model/weights/retyped_gguf.hpp"
 #include "tests/support/temp_dir.hpp"
 
 namespace semantic::engine {
 namespace {
 
 using storage::gguf_type;
-using tests::as_bytes;
 using tests::copy_pair;
 using tests::gguf_writer;
 using tests::logits_of;
 using tests::median_error;
-using tests::widen;
 using tests::write_file;
-
-/// 32 values as a block of Q8_0 or Q4_0, which they become.
-std::string round_block(gguf_type type, float* values) {
-    const float* largest = std::max_element(
-        values, values + 32, [](float a, float b) { return std::fabs(a) < std::fabs(b); });
-    const bool eight = type == gguf_type::q8_0;
-    const half scale = to_half(eight ? std::fabs(*largest) / 127.0f : *largest / -8.0f);
-    const float step = to_float(scale);
-    std::string block = gguf_writer::raw(scale);
-    int levels[32];
-    for (int i = 0; i < 32; ++i) {
-        const float level = step == 0.0f ? 0.0f : std::nearbyint(values[i] / step);
-        levels[i] =
-            static_cast<int>(std::clamp(level, eight ? -127.0f : -8.0f, eight ? 127.0f : 7.0f));
-        values[i] = step * static_cast<float>(levels[i]);
-    }
-    for (int i = 0; i < (eight ? 32 : 16); ++i)
-        block += static_cast<char>(eight ? levels[i] : (levels[i] + 8) | (levels[i + 16] + 8) << 4);
-    return block;
-}
-
-/// The golden file with its bf16 matrices in another type, and with the floats that these are.
-struct retyped {
-    std::string file, floats;
-};
-
-retyped retype(const std::string& path, gguf_type type) {
-    const auto parts = storage::open_gguf(path);
-    EXPECT_TRUE(parts) << (parts ? "" : parts.error().what);
-    const storage::gguf_view& view = parts->front().view();
-    gguf_writer file, floats;
-    for (const auto& [key, value] : view.metadata) {
-        if (key == "general.alignment") continue;
-        copy_pair(file, key, value);
-        copy_pair(floats, key, value);
-    }
-    for (const auto& [name, tensor] : view.tensors) {
-        const std::vector<std::uint64_t> shape(tensor.shape.rbegin(), tensor.shape.rend());
-        std::string bytes(reinterpret_cast<const char*>(tensor.bytes.data()), tensor.bytes.size());
-        if (tensor.type != gguf_type::bf16) {
-            file.tensor(name, shape, static_cast<std::uint32_t>(tensor.type), bytes);
-            floats.tensor(name, shape, static_cast<std::uint32_t>(tensor.type), bytes);
-            continue;
-        }
-        std::vector<float> values = widen(tensor);
-        if (type == gguf_type::f32) {
-            bytes = as_bytes(values);
-        } else {
-            bytes.clear();
-            for (std::size_t i = 0; i < values.size(); i += 32)
-                bytes += round_block(type, values.data() + i);
-        }
-        file.tensor(name, shape, static_cast<std::uint32_t>(type), bytes);
-        floats.tensor(name, shape, static_cast<std::uint32_t>(gguf_type::f32), as_bytes(values));
-    }
-    return {file.bytes(), floats.bytes()};
-}
 
 struct hybrid_case {
     const char* name;
@@ -98,8 +39,8 @@ TEST_P(hybrid_gguf, gives_what_its_weights_as_floats_give) {
     const std::string golden =
         std::string(SEMANTIC_SOURCE_DIR "/tests/golden/gguf/") + model.name + ".gguf";
     const tests::temp_dir dir;
-    const retyped made = retype(golden, type);
-    write_file(dir / "file.gguf", made.file);
+    const tests::retyped_gguf made = tests::retype(golden, type);
+    write_file(dir / "file.gguf", made.blocks);
     write_file(dir / "floats.gguf", made.floats);
     const std::vector<float> got = logits_of(dir / "file.gguf");
     if (type == gguf_type::f32) {

@@ -3,8 +3,6 @@
 
 #include <gtest/gtest.h>
 
-#include <algorithm>
-#include <array>
 #include <cmath>
 #include <cstdint>
 #include <random>
@@ -12,6 +10,7 @@
 #include <vector>
 
 #include "tests/engine/model/mixers/hybrid_files.hpp"
+#include "tests/engine/model/weights/retyped_gguf.hpp"
 #include "tests/support/temp_dir.hpp"
 
 namespace semantic::engine {
@@ -20,54 +19,7 @@ namespace {
 using storage::gguf_type;
 using tests::gguf_writer;
 
-constexpr std::size_t super_block = 256, sub_block = 32, sub_blocks = super_block / sub_block;
 constexpr std::uint64_t golden_hidden = 64, golden_inner = 128, hidden = 256;
-
-/// The scales and minimums of a super-block, of 6 bits each, in their 12 bytes.
-std::string pack_levels(const std::array<int, sub_blocks>& scales,
-                        const std::array<int, sub_blocks>& minimums) {
-    std::string bytes(12, '\0');
-    for (std::size_t i = 0; i < 4; ++i) {
-        bytes[i] = static_cast<char>(scales[i] | (scales[i + 4] >> 4) << 6);
-        bytes[i + 4] = static_cast<char>(minimums[i] | (minimums[i + 4] >> 4) << 6);
-        bytes[i + 8] = static_cast<char>((scales[i + 4] & 15) | (minimums[i + 4] & 15) << 4);
-    }
-    return bytes;
-}
-
-/// 256 values as a block of Q4_K, which they become.
-std::string round_super_block(float* values) {
-    std::array<float, sub_blocks> steps{}, lows{};
-    for (std::size_t i = 0; i < sub_blocks; ++i) {
-        const auto [low, high] =
-            std::minmax_element(values + i * sub_block, values + (i + 1) * sub_block);
-        lows[i] = std::max(0.0f, -*low);
-        steps[i] = (std::max(0.0f, *high) + lows[i]) / 15.0f;
-    }
-    const half scale = to_half(*std::ranges::max_element(steps) / 63.0f);
-    const half minimum = to_half(*std::ranges::max_element(lows) / 63.0f);
-    std::array<int, sub_blocks> scales{}, minimums{};
-    const auto level = [](float value, float step, int most) {
-        return step == 0.0f ? 0 : std::clamp(static_cast<int>(std::lround(value / step)), 0, most);
-    };
-    std::array<int, super_block> codes{};
-    for (std::size_t i = 0; i < sub_blocks; ++i) {
-        scales[i] = level(steps[i], to_float(scale), 63);
-        minimums[i] = level(lows[i], to_float(minimum), 63);
-        const float step = to_float(scale) * static_cast<float>(scales[i]);
-        const float low = to_float(minimum) * static_cast<float>(minimums[i]);
-        for (std::size_t k = i * sub_block; k < (i + 1) * sub_block; ++k) {
-            codes[k] = level(values[k] + low, step, 15);
-            values[k] = step * static_cast<float>(codes[k]) - low;
-        }
-    }
-    std::string block =
-        gguf_writer::raw(scale) + gguf_writer::raw(minimum) + pack_levels(scales, minimums);
-    for (std::size_t pair = 0; pair < super_block; pair += 2 * sub_block)
-        for (std::size_t k = pair; k < pair + sub_block; ++k)
-            block += static_cast<char>(codes[k] | codes[k + sub_block] << 4);
-    return block;
-}
 
 /// The golden model's shape of a tensor with rows of 256.
 std::vector<std::uint64_t> wider(const std::string& name, std::vector<std::uint64_t> shape) {
@@ -113,8 +65,8 @@ wide_files make_files() {
                                                    1.0f / std::sqrt(static_cast<float>(shape[0])));
             for (float& each : values) each = normal(random);
             std::string bytes;
-            for (std::size_t i = 0; i < values.size(); i += super_block)
-                bytes += round_super_block(values.data() + i);
+            for (std::size_t i = 0; i < values.size(); i += tests::super_block)
+                bytes += tests::round_super_block(values.data() + i);
             put(blocks, gguf_type::q4_k, bytes);
             put(floats, gguf_type::f32, tests::as_bytes(values));
             continue;
