@@ -94,7 +94,7 @@ struct transformer::impl {
     // Where a router turns any error into other experts, what 8 bits lose of activations is
     // multiplied too in all products.
     const bool corrects_all;
-    step_rows rows;
+    pass_rows rows;
     residual_stream stream;
     projector products;
     const pass_context context;

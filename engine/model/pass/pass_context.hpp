@@ -4,9 +4,9 @@
 #include "engine/kernels/kernels.hpp"
 #include "engine/kernels/task_runner.hpp"
 #include "engine/model/config/model_config.hpp"
+#include "engine/model/pass/pass_rows.hpp"
 #include "engine/model/pass/projector.hpp"
 #include "engine/model/pass/residual_stream.hpp"
-#include "engine/model/pass/step_rows.hpp"
 #include "engine/model/weights/weights.hpp"
 
 namespace semantic::engine {
@@ -16,7 +16,7 @@ struct pass_context {
     const kernel_table& kernels;
     const task_runner& tasks;
     const model_weights& weights;
-    const step_rows& rows;
+    const pass_rows& rows;
     residual_stream& stream;
     projector& products;
     int panel_rows;      // most rows that go through a layer's matrices together

@@ -14,10 +14,10 @@
 
 namespace semantic::engine {
 
-class step_rows {
+class pass_rows {
   public:
     /// `config` and `tasks` outlive it.
-    step_rows(const model_config& config, const task_runner& tasks, int rows_max);
+    pass_rows(const model_config& config, const task_runner& tasks, int rows_max);
 
     /// Requires: at most rows_max tokens in all, positions inside the context, room reserved.
     void lay_out(std::span<const sequence_step> batch);

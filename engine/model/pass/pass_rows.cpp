@@ -1,10 +1,10 @@
-#include "engine/model/pass/step_rows.hpp"
+#include "engine/model/pass/pass_rows.hpp"
 
 #include "storage/types/assert.hpp"
 
 namespace semantic::engine {
 
-step_rows::step_rows(const model_config& config, const task_runner& tasks, int rows_max)
+pass_rows::pass_rows(const model_config& config, const task_runner& tasks, int rows_max)
     : config_(config),
       tasks_(tasks),
       rows_max_(rows_max),
@@ -15,7 +15,7 @@ step_rows::step_rows(const model_config& config, const task_runner& tasks, int r
     sequences_.reserve(static_cast<std::size_t>(rows_max));
 }
 
-void step_rows::lay_out(std::span<const sequence_step> batch) {
+void pass_rows::lay_out(std::span<const sequence_step> batch) {
     int rows = 0;
     sequences_.clear();
     for (const sequence_step& step : batch) {
@@ -35,12 +35,12 @@ void step_rows::lay_out(std::span<const sequence_step> batch) {
     cut(rows);
 }
 
-void step_rows::move(int from, int to) {
+void pass_rows::move(int from, int to) {
     parts_[static_cast<std::size_t>(to)] = parts_[static_cast<std::size_t>(from)];
     positions_[static_cast<std::size_t>(to)] = positions_[static_cast<std::size_t>(from)];
 }
 
-void step_rows::cut(int count) {
+void pass_rows::cut(int count) {
     count_ = count;
     tasks_.for_rows(0, count, 32 * config_.head_dim,
                     [&](int row) { angles_.fill(row, position(row)); });
