@@ -113,7 +113,7 @@ class kv_block {
     }
     block_pool& pool_;
     kv_part part_;
-    std::vector<std::byte*> frames_;  // one a layer of the part
+    std::vector<std::byte*> frames_;  // [frames_of_block()]
     std::shared_ptr<const wide_tail> wide_;
     int wide_end_ = 0;
 };

@@ -1,8 +1,8 @@
 #pragma once
 // Geometry of a KV cache and every byte offset derived from it.
-// A frame holds `block_tokens` tokens of one layer: all KV heads, K and V. All frames of a model
-// have one size. Immutable after construction; safe to share between threads. Byte layout:
-// storage/FORMAT.md.
+// A frame holds K and V of all KV heads for `block_tokens` tokens, of one layer or of several that
+// fit into it together; all frames of a model have one size. Immutable after construction; safe to
+// share between threads. Byte layout: storage/FORMAT.md.
 
 #include <array>
 #include <cstddef>
@@ -86,7 +86,7 @@ class kv_layout {
     const kv_layer& layer(int index) const { return layers_[static_cast<std::size_t>(index)]; }
     const kv_region& k(int layer) const { return regions_[static_cast<std::size_t>(layer)][0]; }
     const kv_region& v(int layer) const { return regions_[static_cast<std::size_t>(layer)][1]; }
-    /// What a frame of the layer holds: K and V, or K alone where values lie inside the keys.
+    /// The layer's regions of its frame: K and V, or K alone where values lie inside the keys.
     std::span<const kv_region> stored(int index) const {
         return std::span(regions_[static_cast<std::size_t>(index)])
             .first(layer(index).values_in_keys ? 1 : 2);
@@ -107,7 +107,7 @@ class kv_layout {
     const std::vector<int>& layers(kv_part part) const {
         return part_layers_[static_cast<std::size_t>(part)];
     }
-    /// A layer's place among those of its part.
+    /// The index of a layer's frame in its part's blocks.
     int slot(int layer) const { return slots_[static_cast<std::size_t>(layer)]; }
     bool slides() const noexcept { return !layers(kv_part::sliding).empty(); }
     /// The first block whose sliding frames a query at position `tokens` or behind it can see, one
