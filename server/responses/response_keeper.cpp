@@ -13,8 +13,8 @@ namespace {
 using protocol::responses::kept_response;
 
 // Prefixes of the names of records.
-constexpr std::string_view response_head = "response:";
-constexpr std::string_view conversation_head = "conversation:";
+constexpr std::string_view response_records = "response:";
+constexpr std::string_view conversation_records = "conversation:";
 
 std::string record_name(std::string_view head, const std::string& id) {
     return std::string(head) + id;
@@ -87,17 +87,17 @@ storage::result<void> keep_response(kept_responses& responses, engine::engine& e
     {
         const auto held = responses.lock_record(tenant, id);
         if (is_dropped && is_dropped()) return {};
-        written = engine.keep_record({tenant, record_name(response_head, id),
+        written = engine.keep_record({tenant, record_name(response_records, id),
                                       protocol::responses::record_of(*one->response)});
         gone = responses.add(tenant, std::move(*one));
     }
-    remove_all(responses, engine, response_head, gone);
+    remove_all(responses, engine, response_records, gone);
     return written;
 }
 
 storage::result<bool> drop_response(kept_responses& responses, engine::engine& engine,
                                     const storage::tenant_id& tenant, const std::string& id) {
-    return drop(responses, engine, response_head, tenant, id);
+    return drop(responses, engine, response_records, tenant, id);
 }
 
 storage::result<void> keep_conversation(kept_responses& conversations, engine::engine& engine,
@@ -108,12 +108,12 @@ storage::result<void> keep_conversation(kept_responses& conversations, engine::e
     std::vector<kept_responses::key> gone;
     {
         const auto held = conversations.lock_record(tenant, id);
-        auto written = engine.keep_record({tenant, record_name(conversation_head, id),
+        auto written = engine.keep_record({tenant, record_name(conversation_records, id),
                                            protocol::responses::record_of(*one->response)});
         if (!written) return written;
         gone = conversations.add(tenant, std::move(*one));
     }
-    remove_all(conversations, engine, conversation_head, gone);
+    remove_all(conversations, engine, conversation_records, gone);
     return {};
 }
 
@@ -134,23 +134,23 @@ protocol::result<kept_responses::kept> change_conversation(kept_responses& conve
         auto one = conversations.list(now);
         if (!one) return protocol::from_storage(too_large(id));
         auto written = engine.keep_record(
-            {tenant, record_name(conversation_head, id), protocol::responses::record_of(*now)});
+            {tenant, record_name(conversation_records, id), protocol::responses::record_of(*now)});
         if (!written) return protocol::from_storage(written.error());
         gone = conversations.add(tenant, std::move(*one));
     }
-    remove_all(conversations, engine, conversation_head, gone);
+    remove_all(conversations, engine, conversation_records, gone);
     return now;
 }
 
 storage::result<bool> drop_conversation(kept_responses& conversations, engine::engine& engine,
                                         const storage::tenant_id& tenant, const std::string& id) {
-    return drop(conversations, engine, conversation_head, tenant, id);
+    return drop(conversations, engine, conversation_records, tenant, id);
 }
 
 std::vector<std::string> load_responses(response_registry& responses, engine::engine& engine) {
     std::vector<std::string> faults;
-    load(responses.stored, engine, response_head, faults);
-    load(responses.conversations, engine, conversation_head, faults);
+    load(responses.stored, engine, response_records, faults);
+    load(responses.conversations, engine, conversation_records, faults);
     return faults;
 }
 
