@@ -54,6 +54,15 @@ TEST(prefill_turns, a_tenant_that_sends_one_prompt_after_another_takes_no_other_
     EXPECT_EQ(of_one, 10);
 }
 
+TEST(prefill_turns, a_tenant_of_which_nothing_runs_is_forgotten) {
+    prefill_turns turns;
+    take_turns(turns, {prompt(1, one), prompt(2, two)}, 2);
+    take_turns(turns, {prompt(1, one)}, 1);
+    // Known still, the second one would come after the third.
+    EXPECT_EQ(take_turns(turns, {prompt(7, two), prompt(8, three)}, 2),
+              (std::vector<request_id>{7, 8}));
+}
+
 TEST(prefill_turns, what_decodes_waits_or_has_nothing_to_read_gets_no_chunk) {
     std::vector<sequence_view> running{prompt(1, one), prompt(2, one), prompt(3, one)};
     running[0].decoding = true;
