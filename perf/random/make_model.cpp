@@ -5,6 +5,8 @@
 #include <cstdio>
 #include <cstdlib>
 #include <exception>
+#include <functional>
+#include <optional>
 #include <string_view>
 
 #include "perf/random/random_gemma.hpp"
@@ -44,38 +46,38 @@ int usage() {
     return 2;
 }
 
-int make_gemma(gemma_geometry geometry, int argc, char** argv) {
+/// Reads `--layers N`, where `is_cut` allows so many, and `--seed N`. Returns: the seed; nothing
+/// for anything else.
+std::optional<unsigned> parse_cut(int argc, char** argv, int& layers,
+                                  const std::function<bool(int)>& is_cut) {
     unsigned seed = 1;
     for (int i = 3; i < argc; i += 2) {
         const std::string_view name = argv[i];
         const int value = std::atoi(argv[i + 1]);
-        if (name == "--layers" && value >= 1 && value <= geometry.layers &&
-            value % geometry.full_every == 0 && geometry.sharing == 0) {
-            geometry.layers = value;
+        if (name == "--layers" && value >= 1 && value <= layers && is_cut(value)) {
+            layers = value;
         } else if (name == "--seed" && value >= 0) {
             seed = static_cast<unsigned>(value);
         } else {
-            return usage();
+            return std::nullopt;
         }
     }
-    write_random_gemma(geometry, tokenizer, seed, argv[2]);
+    return seed;
+}
+
+int make_gemma(gemma_geometry geometry, int argc, char** argv) {
+    const auto seed = parse_cut(argc, argv, geometry.layers, [&](int layers) {
+        return layers % geometry.full_every == 0 && geometry.sharing == 0;
+    });
+    if (!seed) return usage();
+    write_random_gemma(geometry, tokenizer, *seed, argv[2]);
     return 0;
 }
 
 int make_hybrid(hybrid_geometry geometry, int argc, char** argv) {
-    unsigned seed = 1;
-    for (int i = 3; i < argc; i += 2) {
-        const std::string_view name = argv[i];
-        const int value = std::atoi(argv[i + 1]);
-        if (name == "--layers" && value >= 1 && value <= geometry.layers) {
-            geometry.layers = value;
-        } else if (name == "--seed" && value >= 0) {
-            seed = static_cast<unsigned>(value);
-        } else {
-            return usage();
-        }
-    }
-    write_random_hybrid(geometry, tokenizer, seed, argv[2]);
+    const auto seed = parse_cut(argc, argv, geometry.layers, [](int) { return true; });
+    if (!seed) return usage();
+    write_random_hybrid(geometry, tokenizer, *seed, argv[2]);
     return 0;
 }
 
