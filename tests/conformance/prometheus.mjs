@@ -187,11 +187,11 @@ async function keep_more_than_fits(seen) {
   for (const session of ['a', 'b', 'c']) await say(pool, session, [dog.repeat(6)], kept);
   for (const count of [140, 150, 160, 170, 180]) await say(pool, 'long', [dog.repeat(count)]);
   await seen.end(pool);
-  const disk = await start(make_folder(), ['--disk-budget-mb', '1', '--save-wait-ms', '100']);
-  for (const session of ['a', 'b', 'c'])
-    await say(disk, session, [`${session} ${dog.repeat(10)}`], kept);
-  for (let count = 10; count <= 30; count += 5)
-    await say(disk, `n${count}`, [`${count} ${dog.repeat(count)}`]);
+  // All that is on the disk is kept: what does not fit any more takes the place of a kept memory.
+  const disk = await start(make_folder(), ['--disk-budget-mb', '1', '--kept-share-percent', '100']);
+  const removed = async () => (await disk.metrics()).semantic_store_kept_removals_total > 0;
+  for (let i = 0; i < 40 && !(await removed()); ++i)
+    await say(disk, `k${i}`, [`${i} ${dog.repeat(10)}`], kept);
   await seen.end(disk);
   const bounded = await start(make_folder(), ['--disk-writes-per-turn-mb', '1']);
   await say(bounded, 'a', [dog.repeat(200)]);
