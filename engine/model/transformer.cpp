@@ -189,8 +189,7 @@ void transformer::impl::attend(int layer, std::span<const sequence_step> batch) 
 /// Blocks until the layer's part of prefixes that are being read from disk is there.
 void transformer::impl::wait_for(int kv_layer, std::span<const sequence_step> batch) const {
     for (const sequence_step& step : batch)
-        if (step.wait_for_layer != nullptr && !(*step.wait_for_layer)(kv_layer))
-            throw layer_not_there{};
+        if (step.gate != nullptr && !step.gate->wait_for_layer(kv_layer)) throw layer_not_there{};
 }
 
 void transformer::impl::embed(std::span<const sequence_step> batch) {

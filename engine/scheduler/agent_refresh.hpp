@@ -4,6 +4,7 @@
 
 #include <atomic>
 #include <functional>
+#include <string>
 
 #include "engine/scheduler/agent_claims.hpp"
 #include "engine/scheduler/queue/job.hpp"
@@ -15,21 +16,28 @@ class shared_agents;
 
 namespace semantic::engine {
 
+/// What a refresh asks of the scheduler, and where its requests go.
+class refresh_outputs {
+  public:
+    /// Runs the work on the agent's strand. Returns: false where too much is waiting.
+    virtual bool post(const storage::agent_id& agent, std::function<void()> work) = 0;
+    /// Whether a request earlier than `later` extends the agent, or is about to.
+    virtual bool is_extended(const storage::agent_id& agent, const job& later) = 0;
+    /// The request goes on.
+    virtual void arrive(const job_ptr& work) = 0;
+    virtual void refuse(const job_ptr& work, failed why) = 0;
+    virtual void warn(std::string text) const = 0;
+
+  protected:
+    ~refresh_outputs() = default;
+};
+
 class agent_refresh {
   public:
-    struct services {
-        const storage::agent_cache_store& store;
-        storage::shared_agents* shared;  // null: requests arrive as they come
-        const agent_claims& claims;
-        /// Runs a job on the agent's strand. Returns: false where too many are waiting.
-        std::function<bool(const storage::agent_id&, std::function<void()>)> post;
-        /// Whether an earlier request than the job extends the agent, or is about to.
-        std::function<bool(const storage::agent_id&, const job&)> is_extended;
-        std::function<void(const job_ptr&)> arrive;
-        std::function<void(const job_ptr&, failed)> refuse;
-        std::function<void(std::string)> warn;
-    };
-    explicit agent_refresh(services given) : services_(std::move(given)) {}
+    /// `shared`: null where requests arrive as they come.
+    agent_refresh(const storage::agent_cache_store& store, storage::shared_agents* shared,
+                  const agent_claims& claims, refresh_outputs& outputs)
+        : store_(store), shared_(shared), claims_(claims), outputs_(outputs) {}
 
     /// Returns at once. The request arrives then, or later; without an answer of the object store
     /// it goes on from what is here, unless its client relies on the agent's memory for what was
@@ -40,7 +48,10 @@ class agent_refresh {
   private:
     void refresh(const job_ptr& work, const storage::agent_id& agent);
 
-    const services services_;
+    const storage::agent_cache_store& store_;
+    storage::shared_agents* const shared_;
+    const agent_claims& claims_;
+    refresh_outputs& outputs_;
     std::atomic<bool> has_answered_{true};  // the object store did at the last refresh
 };
 

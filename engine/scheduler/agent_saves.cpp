@@ -11,25 +11,25 @@ namespace semantic::engine {
 
 void agent_saves::save(const storage::agent_id& agent, request_id waiting,
                        storage::save_extent extent) {
-    services_.take_hold();
+    services_.outputs.begin_save();
     const auto keep = [this, agent, waiting, extent, held = services_.claims.share(agent)] {
         save_now(agent, waiting, extent, held);
-        services_.release_hold();
+        services_.outputs.release_blocks();
     };
-    if (services_.post(agent, keep)) return;
-    services_.release_hold();
+    if (services_.outputs.post(agent, keep)) return;
+    services_.outputs.release_blocks();
     refused_.store(true);
     if (waiting != 0) services_.gate->end_save(waiting, {unsaved_reason::failed});
 }
 
 void agent_saves::drop(const storage::agent_id& agent, request_id waiting) {
-    services_.take_hold();
+    services_.outputs.begin_save();
     const auto forget = [this, agent, waiting, held = services_.claims.share(agent)] {
         drop_now(agent, waiting);
-        services_.release_hold();
+        services_.outputs.release_blocks();
     };
-    if (services_.post(agent, forget)) return;
-    services_.release_hold();
+    if (services_.outputs.post(agent, forget)) return;
+    services_.outputs.release_blocks();
     if (waiting != 0) services_.gate->end_save(waiting, {unsaved_reason::failed});
 }
 
@@ -37,12 +37,12 @@ void agent_saves::drop(const storage::agent_id& agent, request_id waiting) {
 void agent_saves::drop_now(const storage::agent_id& agent, request_id waiting) {
     if (services_.shared != nullptr)
         if (const auto gone = services_.shared->forget(agent); !gone)
-            services_.warn("the object store has not forgotten agent " + agent.str() + ": " +
-                           gone.error().what);
+            services_.outputs.warn("the object store has not forgotten agent " + agent.str() +
+                                   ": " + gone.error().what);
     const auto gone = services_.store.erase(agent);
     const bool has_failed = !gone && gone.error().code != storage::errc::not_found;
     if (has_failed)
-        services_.warn("could not drop agent " + agent.str() + ": " + gone.error().what);
+        services_.outputs.warn("could not drop agent " + agent.str() + ": " + gone.error().what);
     if (waiting == 0) return;
     services_.gate->end_save(waiting,
                              {has_failed ? unsaved_reason::failed : unsaved_reason::dropped});
@@ -67,7 +67,7 @@ void agent_saves::save_now(const storage::agent_id& agent, request_id waiting,
     // A bound that is reached is reached by each save of the day: the first one says so.
     const auto end = waiting != 0 ? end_turn(agent) : storage::agent_cache_store::written_bytes{};
     if (!report && !(end.is_over_bound && told_of_bound_.exchange(true)))
-        services_.warn("could not save agent " + agent.str() + ": " + report.error().what);
+        services_.outputs.warn("could not save agent " + agent.str() + ": " + report.error().what);
     if (report && report->bytes_written > 0) told_of_bound_.store(false);
     const written_bytes written{end.of_turn, end.in_all};
     if (report && extent == storage::save_extent::everything)
@@ -78,7 +78,7 @@ void agent_saves::save_now(const storage::agent_id& agent, request_id waiting,
                                                                : unsaved_reason::failed,
                                            written});
     if (std::string message = services_.store.take_warning(); !message.empty()) {
-        services_.warn(std::move(message));
+        services_.outputs.warn(std::move(message));
         refused_.store(true);  // what was on disk may be so no more
     }
     trim_hot_agents();

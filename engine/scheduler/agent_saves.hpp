@@ -19,8 +19,23 @@ class shared_agents;
 
 namespace semantic::engine {
 
+/// What saves ask of the scheduler.
+class save_outputs {
+  public:
+    /// Runs the work on the agent's strand. Returns: false where too much is waiting.
+    virtual bool post(const storage::agent_id& agent, std::function<void()> work) = 0;
+    /// Before a save, which holds blocks of the pool; release_blocks() follows.
+    virtual void begin_save() = 0;
+    virtual void release_blocks() = 0;
+    virtual void warn(std::string text) const = 0;
+
+  protected:
+    ~save_outputs() = default;
+};
+
 class agent_saves {
   public:
+    /// What saves need, all of which outlives them.
     struct services {
         storage::agent_cache_store& store;
         engine_probe& probe;
@@ -29,11 +44,7 @@ class agent_saves {
         std::chrono::milliseconds shared_wait;  // more than 0: the gate hears of the upload
         const agent_claims& claims;             // kept until the upload is over
         int max_hot_agents;                     // 0: as many as the pool holds
-        /// Runs a job on the agent's strand. Returns: false where too many are waiting.
-        std::function<bool(const storage::agent_id&, std::function<void()>)> post;
-        /// Around a save, which holds blocks of the pool.
-        std::function<void()> take_hold, release_hold;
-        std::function<void(std::string)> warn;
+        save_outputs& outputs;
     };
     explicit agent_saves(services given) : services_(std::move(given)) {}
 

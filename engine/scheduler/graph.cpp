@@ -79,7 +79,12 @@ bool is_last(const generation_event& event) {
 
 }  // namespace
 
-struct scheduler::impl {
+struct scheduler::impl final : batch_outputs,
+                               resolve_outputs,
+                               refresh_outputs,
+                               save_outputs,
+                               save_gate::receiver,
+                               storage::room_listener {
     using resolve_node =
         flow::multifunction_node<resolve_message, std::tuple<step_message, emissions>>;
     using step_node =
@@ -87,6 +92,7 @@ struct scheduler::impl {
     using commit_node =
         flow::multifunction_node<ended_request, std::tuple<resolve_message, emissions>>;
     using emit_node = flow::function_node<emissions>;
+    class early_prefix;
 
     compute_arena& arena;
     const resolver& prompts;
@@ -140,31 +146,18 @@ struct scheduler::impl {
           options(std::move(o)),
           probe(p),
           grammars(words, options.batch.answers.answers, options.batch.answers.chat_template),
-          running(model, words, pool, store, options.batch, probe,
-                  {[this](const job_ptr& work, generation_event event) {
-                       bool gathers = std::holds_alternative<token_text>(event);
-                       step_events.push_back({work, std::move(event)});
-                       if (!gathers) flush_events();
-                   },
-                   [this](ended_request ended) {
-                       flush_events();  // its tokens, before its end
-                       if (ended.remembered) transient_holds.fetch_add(1);
-                       std::get<2>(step->output_ports()).try_put(std::move(ended));
-                   },
-                   [this](const storage::agent_id& agent, storage::save_extent extent) {
-                       saves->save(agent, 0, extent);
-                   },
-                   [this] { return transient_holds.load() > 0; },
-                   [this](const job_ptr& work) { restore(work); },
-                   [this] { return inbound.load() > 0; },
-                   [this](const job_ptr& work, queued place) { tell_wait(work, place); }}) {
+          running(model, words, pool, store, options.batch, probe, *this) {
         arena.run([this] { build(); });
-        frames.budget().listen(frames, [this] { step->try_put(wake{}); });
-        gate = std::make_shared<save_gate>([this](const job_ptr& work, finished last) {
-            emit->try_put({{work, std::move(last)}});
+        frames.budget().set_listener(frames, this);
+        gate = std::make_shared<save_gate>(*this);
+        saves.emplace(agent_saves::services{store, probe, gate, options.shared, options.shared_wait,
+                                            claims, options.max_hot_agents, *this});
+        refresh.emplace(store, options.shared, claims, *this);
+        forms.emplace(grammars, [this](const job_ptr& work, form_outcome outcome) {
+            inbound.fetch_add(1);
+            resolve->try_put(formed{work, std::move(outcome)});
         });
-        make_disk_work();
-        make_stage();
+        stage.emplace(prompts, store, grammars, *this);
         graph->reserve_wait();
         try {
             host = std::thread([this] { arena.run([this] { graph->wait_for_all(); }); });
@@ -175,8 +168,6 @@ struct scheduler::impl {
     }
 
     void build();
-    void make_disk_work();
-    void make_stage();
     void on_resolve(const resolve_message& message);
     void on_step(const step_message& message, step_node::output_ports_type& out);
     void on_commit(const ended_request& ended, commit_node::output_ports_type& out);
@@ -189,22 +180,44 @@ struct scheduler::impl {
     void close(const job& work);
     queued place_in_queue() const { return waits.place_behind(open, options.batch.max_batch); }
     void show_wait();
-    void tell_wait(const job_ptr& work, queued place);
     void end_all(std::chrono::steady_clock::time_point deadline);
-    bool post(const storage::agent_id& agent, std::function<void()> job);
-    void arrive(const job_ptr& work);
-    bool is_extended(const storage::agent_id& agent, const job& besides);
-    void restore(const job_ptr& work);
-    void take_hold() {
+
+    void emit_event(const job_ptr& work, generation_event event) override;
+    void commit_end(ended_request ended) override;
+    void save_agent(const storage::agent_id& agent, storage::save_extent extent) override {
+        saves->save(agent, 0, extent);
+    }
+    bool are_blocks_held() const override { return transient_holds.load() > 0; }
+    void restore_prefix(const job_ptr& work) override;
+    bool are_requests_arriving() const override { return inbound.load() > 0; }
+    void announce_wait(const job_ptr& work, queued place) override;
+
+    void compile_form(const job_ptr& work) override { forms->compile(work); }
+    void pass_on(const job_ptr& work) override;
+    void end_request(const job_ptr& work, generation_event last) override;
+    void announce_earlier(const job_ptr& work, int count) override;
+    void hold_blocks() override {
         transient_holds.fetch_add(1);
         frames.budget().set_busy(frames, true);  // the step that follows says whether it still is
     }
-    void release_hold() {
+    void release_blocks() override {
         transient_holds.fetch_sub(1);
         frames.budget().tell_of_evictable(frames);  // other models may be short of it
         step->try_put(wake{});  // the blocks may be evicted now for requests that wait
     }
-    void warn(std::string text) const {
+
+    bool post(const storage::agent_id& agent, std::function<void()> work) override;
+    bool is_extended(const storage::agent_id& agent, const job& later) override;
+    void arrive(const job_ptr& work) override;
+    void refuse(const job_ptr& work, failed why) override {
+        emit->try_put({{work, std::move(why)}});
+    }
+    void begin_save() override { transient_holds.fetch_add(1); }
+    void deliver_end(const job_ptr& work, finished last) override {
+        emit->try_put({{work, std::move(last)}});
+    }
+    void notice_room() override { step->try_put(wake{}); }
+    void warn(std::string text) const override {
         if (options.on_warning) options.on_warning(std::move(text));
     }
 };
@@ -229,46 +242,31 @@ void scheduler::impl::build() {
     flow::make_edge(flow::output_port<1>(*commit), *emit);
 }
 
-void scheduler::impl::make_disk_work() {
-    const auto run = [this](const storage::agent_id& agent, std::function<void()> job) {
-        return post(agent, std::move(job));
-    };
-    const auto tell = [this](std::string message) { warn(std::move(message)); };
-    saves.emplace(agent_saves::services{
-        store, probe, gate, options.shared, options.shared_wait, claims, options.max_hot_agents,
-        run, [this] { transient_holds.fetch_add(1); }, [this] { release_hold(); }, tell});
-    refresh.emplace(
-        agent_refresh::services{store, options.shared, claims, run,
-                                [this](const storage::agent_id& agent, const job& besides) {
-                                    return is_extended(agent, besides);
-                                },
-                                [this](const job_ptr& work) { arrive(work); },
-                                [this](const job_ptr& work, failed why) {
-                                    emit->try_put({{work, std::move(why)}});
-                                },
-                                tell});
+void scheduler::impl::emit_event(const job_ptr& work, generation_event event) {
+    const bool gathers = std::holds_alternative<token_text>(event);
+    step_events.push_back({work, std::move(event)});
+    if (!gathers) flush_events();
 }
 
-void scheduler::impl::make_stage() {
-    forms.emplace(grammars, [this](const job_ptr& work, form_outcome outcome) {
-        inbound.fetch_add(1);
-        resolve->try_put(formed{work, std::move(outcome)});
-    });
-    stage.emplace(resolve_stage::services{
-        prompts, store, grammars, [this](const job_ptr& work) { forms->compile(work); },
-        [this](const job_ptr& work) {
-            inbound.fetch_add(1);
-            transient_holds.fetch_sub(1);  // the message below asks for a step
-            std::get<0>(resolve->output_ports()).try_put(resolved{work});
-        },
-        [this](const job_ptr& work, generation_event last) {
-            std::get<1>(resolve->output_ports()).try_put({{work, std::move(last)}});
-        },
-        [this](const job_ptr& work, int before) {
-            if (!std::exchange(work->told_to_wait, true))
-                tell_wait(work, {before + 1, std::chrono::seconds(0)});
-        },
-        [this] { take_hold(); }, [this] { release_hold(); }});
+void scheduler::impl::commit_end(ended_request ended) {
+    flush_events();  // its tokens, before its end
+    if (ended.remembered) transient_holds.fetch_add(1);
+    std::get<2>(step->output_ports()).try_put(std::move(ended));
+}
+
+void scheduler::impl::pass_on(const job_ptr& work) {
+    inbound.fetch_add(1);
+    transient_holds.fetch_sub(1);  // the message below asks for a step
+    std::get<0>(resolve->output_ports()).try_put(resolved{work});
+}
+
+void scheduler::impl::end_request(const job_ptr& work, generation_event last) {
+    std::get<1>(resolve->output_ports()).try_put({{work, std::move(last)}});
+}
+
+void scheduler::impl::announce_earlier(const job_ptr& work, int count) {
+    if (!std::exchange(work->told_to_wait, true))
+        announce_wait(work, {count + 1, std::chrono::seconds(0)});
 }
 
 void scheduler::impl::on_resolve(const resolve_message& message) {
@@ -333,7 +331,7 @@ void scheduler::impl::on_commit(const ended_request& ended, commit_node::output_
     if (ended.remembered) {
         const request_id waiting = wait ? work->id : 0;
         work->drops_memory() ? saves->drop(agent, waiting) : saves->save(agent, waiting);
-        release_hold();
+        release_blocks();
     }
     if (!wait) std::get<1>(out).try_put({{work, ended.last}});
 }
@@ -393,7 +391,7 @@ void scheduler::impl::show_wait() {
 }
 
 /// Where no estimate is given, those before it take as long as requests did so far.
-void scheduler::impl::tell_wait(const job_ptr& work, queued place) {
+void scheduler::impl::announce_wait(const job_ptr& work, queued place) {
     if (place.estimate.count() == 0) {
         std::lock_guard lock(jobs_mutex);
         place.estimate = waits.whole_seconds(place.ahead, options.batch.max_batch);
@@ -425,14 +423,14 @@ void scheduler::impl::end_all(std::chrono::steady_clock::time_point deadline) {
     jobs_changed.wait(lock, idle);
 }
 
-/// Runs `job` on the agent's strand, after the agent's earlier ones. The graph, which the job may
-/// send messages to, is not done before the job has ended. Returns: false, and does nothing, when
+/// Runs `work` on the agent's strand, after the agent's earlier work. The graph, which it may send
+/// messages to, is not done before the work has ended. Returns: false, and does nothing, when
 /// too many are waiting.
-bool scheduler::impl::post(const storage::agent_id& agent, std::function<void()> job) {
+bool scheduler::impl::post(const storage::agent_id& agent, std::function<void()> work) {
     graph->reserve_wait();
-    const bool queued = strands.post(agent, [this, job = std::move(job)]() mutable {
-        job();
-        job = nullptr;  // what it holds may send messages when it ends, too
+    const bool queued = strands.post(agent, [this, work = std::move(work)]() mutable {
+        work();
+        work = nullptr;  // what it holds may send messages when it ends, too
         graph->release_wait();
     });
     if (!queued) graph->release_wait();
@@ -444,15 +442,28 @@ void scheduler::impl::arrive(const job_ptr& work) {
     resolve->try_put(arrived{work});
 }
 
-/// Whether a request other than `besides` extends the agent, or is about to.
-bool scheduler::impl::is_extended(const storage::agent_id& agent, const job& besides) {
+bool scheduler::impl::is_extended(const storage::agent_id& agent, const job& later) {
     std::lock_guard lock(jobs_mutex);
     return std::ranges::any_of(jobs, [&](const auto& each) {
-        return each.first < besides.id && each.second->request.agent == agent;
+        return each.first < later.id && each.second->request.agent == agent;
     });
 }
 
-void scheduler::impl::restore(const job_ptr& work) {
+/// Hands a prefix that is still being read to the step node.
+class scheduler::impl::early_prefix final : public storage::prefix_receiver {
+  public:
+    early_prefix(step_node& step, const job_ptr& work) : step_(step), work_(work) {}
+
+    void receive_arriving(storage::restored_prefix begun) override {
+        step_.try_put(prefix_arriving{work_, std::move(begun)});
+    }
+
+  private:
+    step_node& step_;
+    const job_ptr& work_;
+};
+
+void scheduler::impl::restore_prefix(const job_ptr& work) {
     auto ready = [this, work](storage::restored_prefix found) {
         inbound.fetch_add(1);
         step->try_put(prefix_ready{work, std::move(found)});
@@ -463,11 +474,9 @@ void scheduler::impl::restore(const job_ptr& work) {
     // The job's own hold on the source: a request that starts early lets go of its own before.
     auto read = [this, work, ready, lost, source = work->prompt->source,
                  files = std::exchange(work->files, nullptr)]() mutable {
-        auto begun = [&](storage::restored_prefix early) {
-            step->try_put(prefix_arriving{work, std::move(early)});
-        };
+        early_prefix early(*step, work);
         const auto began = std::chrono::steady_clock::now();
-        auto restored = store.restore(*source, work->prompt->reuse_tokens, begun);
+        auto restored = store.restore(*source, work->prompt->reuse_tokens, &early);
         auto found = restored ? std::move(*restored) : lost(restored.error().what);
         tell_restore(work->prompt->agent, found, began, probe);
         if (found.why == storage::shortfall::corrupt) warn(found.detail);
@@ -488,7 +497,7 @@ scheduler::scheduler(compute_arena& arena, transformer& model, const tokenizer& 
 
 scheduler::~scheduler() {
     impl_->end_all(std::chrono::steady_clock::now());
-    impl_->frames.budget().listen(impl_->frames, {});
+    impl_->frames.budget().set_listener(impl_->frames, nullptr);
     impl_->forms.reset();
     impl_->graph->release_wait();
     impl_->host.join();  // until no node and no storage job is under way
@@ -553,8 +562,8 @@ void scheduler::cancel(request_id id) {
 }
 
 void scheduler::with_transient_hold(const std::function<void()>& action) {
-    impl_->take_hold();
-    const std::shared_ptr<void> held(nullptr, [this](void*) { impl_->release_hold(); });
+    impl_->hold_blocks();
+    const std::shared_ptr<void> held(nullptr, [this](void*) { impl_->release_blocks(); });
     action();
 }
 std::size_t scheduler::disk_jobs() const { return impl_->strands.pending(); }

@@ -15,19 +15,19 @@ bool resolve_stage::arrive(const job_ptr& work) {
     const auto& agent = work->request.agent;
     const auto busy = agent ? queues_.find(*agent) : queues_.end();
     if (busy == queues_.end()) return begin(work);
-    services_.tell_wait(work, static_cast<int>(busy->second.size()));
+    outputs_.announce_earlier(work, static_cast<int>(busy->second.size()));
     busy->second.push_back(work);
     return false;
 }
 
 /// Returns: false when the form is still to be made. Its agent is busy meanwhile.
 bool resolve_stage::begin(const job_ptr& work) {
-    if (auto form = services_.grammars.find(work->request)) {
+    if (auto form = grammars_.find(work->request)) {
         resolve(work, std::move(*form));
         return true;
     }
     if (work->request.agent) queues_.try_emplace(*work->request.agent);
-    services_.compile(work);
+    outputs_.compile_form(work);
     return false;
 }
 
@@ -39,9 +39,9 @@ void resolve_stage::take_form(const job_ptr& work, form_outcome outcome) {
     if (auto* form = std::get_if<held_form>(&outcome))
         resolve(work, std::move(*form));
     else if (auto* why = std::get_if<failed>(&outcome))
-        services_.end(work, std::move(*why));
+        outputs_.end_request(work, std::move(*why));
     else
-        services_.end(work, std::get<finished>(std::move(outcome)));
+        outputs_.end_request(work, std::get<finished>(std::move(outcome)));
     if (agent) go_on(*agent, std::move(waiting));
 }
 
@@ -70,9 +70,9 @@ void resolve_stage::go_on(const storage::agent_id& agent, job_queue waiting) {
 storage::result<resolved_prompt> resolve_stage::resolve_prompt(job& work) {
     auto busy = [this](const storage::agent_id& id) { return queues_.contains(id); };
     for (int i = 1;; ++i) {
-        auto prompt = services_.prompts.resolve(work.request, busy);
+        auto prompt = prompts_.resolve(work.request, busy);
         if (!prompt || !prompt->source) return prompt;
-        auto files = services_.store.keep_files(*prompt->source, prompt->reuse_tokens);
+        auto files = store_.keep_files(*prompt->source, prompt->reuse_tokens);
         using kept_files = storage::agent_cache_store::kept_files;
         if (files) work.files = std::make_shared<kept_files>(std::move(*files));
         if (files || i == resolves_max) return prompt;
@@ -81,10 +81,10 @@ storage::result<resolved_prompt> resolve_stage::resolve_prompt(job& work) {
 
 // Renders, matches and tokenises; the agent is busy from here until its answer is committed.
 void resolve_stage::resolve(const job_ptr& work, held_form form) {
-    services_.take_hold();
+    outputs_.hold_blocks();
     auto refuse = [&](failed why) {
-        services_.release_hold();
-        services_.end(work, std::move(why));
+        outputs_.release_blocks();
+        outputs_.end_request(work, std::move(why));
     };
     try {
         auto prompt = resolve_prompt(*work);
@@ -97,10 +97,9 @@ void resolve_stage::resolve(const job_ptr& work, held_form form) {
         work->prompt = std::move(*prompt);
         work->form = std::move(form);
         queues_.try_emplace(work->prompt->agent);
-        work->pins.push_back(services_.store.hold(work->prompt->agent));
-        if (work->prompt->source)
-            work->pins.push_back(services_.store.hold(work->prompt->source->id));
-        services_.pass_on(work);
+        work->pins.push_back(store_.hold(work->prompt->agent));
+        if (work->prompt->source) work->pins.push_back(store_.hold(work->prompt->source->id));
+        outputs_.pass_on(work);
     } catch (const std::exception& error) {
         refuse({failure_kind::internal, error.what()});
     }
@@ -110,7 +109,7 @@ void resolve_stage::drop_cancelled() {
     for (auto& [agent, queue] : queues_)
         std::erase_if(queue, [&](const job_ptr& work) {
             if (!work->cancelled.load(std::memory_order_relaxed)) return false;
-            services_.end(work, finished{stop_reason::cancelled, {}, 0, false});
+            outputs_.end_request(work, finished{stop_reason::cancelled, {}, 0, false});
             return true;
         });
 }

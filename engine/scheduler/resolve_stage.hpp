@@ -4,7 +4,6 @@
 // scheduler. Thread: the resolve node's.
 
 #include <deque>
-#include <functional>
 #include <unordered_map>
 
 #include "engine/grammar/forms/answer_grammar.hpp"
@@ -15,26 +14,33 @@
 
 namespace semantic::engine {
 
+/// What the resolve stage asks of the scheduler, and where its requests go.
+class resolve_outputs {
+  public:
+    /// Has the request's form made elsewhere; resolve_stage::take_form() follows.
+    virtual void compile_form(const job_ptr& work) = 0;
+    /// The request is resolved.
+    virtual void pass_on(const job_ptr& work) = 0;
+    virtual void end_request(const job_ptr& work, generation_event last) = 0;
+    /// The request waits for so many others of its agent.
+    virtual void announce_earlier(const job_ptr& work, int count) = 0;
+    /// No answer ends for want of blocks from hold_blocks() until release_blocks() or pass_on().
+    virtual void hold_blocks() = 0;
+    virtual void release_blocks() = 0;
+
+  protected:
+    ~resolve_outputs() = default;
+};
+
 class resolve_stage {
   public:
-    struct services {
-        const resolver& prompts;
-        storage::agent_cache_store& store;
-        answer_grammars& grammars;
-        /// Has the request's form made elsewhere; take_form() follows.
-        std::function<void(const job_ptr&)> compile;
-        std::function<void(const job_ptr&)> pass_on;  // a request that is resolved
-        std::function<void(const job_ptr&, generation_event)> end;
-        /// The request waits for so many others of its agent.
-        std::function<void(const job_ptr&, int before)> tell_wait;
-        /// No answer ends for want of blocks from take_hold() until release_hold() or pass_on().
-        std::function<void()> take_hold, release_hold;
-    };
-    explicit resolve_stage(services given) : services_(std::move(given)) {}
+    resolve_stage(const resolver& prompts, storage::agent_cache_store& store,
+                  answer_grammars& grammars, resolve_outputs& outputs)
+        : prompts_(prompts), store_(store), grammars_(grammars), outputs_(outputs) {}
 
     /// Returns: false when the request waits, for another one of its agent or for its form.
     bool arrive(const job_ptr& work);
-    /// Behind services::compile.
+    /// The form that resolve_outputs::compile_form() was to make.
     void take_form(const job_ptr& work, form_outcome outcome);
     /// The agent's request has ended: the next one begins.
     void release(const storage::agent_id& agent);
@@ -50,7 +56,10 @@ class resolve_stage {
     job_queue take_queue(const storage::agent_id& agent);
     void go_on(const storage::agent_id& agent, job_queue waiting);
 
-    const services services_;
+    const resolver& prompts_;
+    storage::agent_cache_store& store_;
+    answer_grammars& grammars_;
+    resolve_outputs& outputs_;
     std::unordered_map<storage::agent_id, job_queue>
         queues_;  // key: an agent with a request under way
 };

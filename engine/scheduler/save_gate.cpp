@@ -4,8 +4,7 @@
 
 namespace semantic::engine {
 
-save_gate::save_gate(std::function<void(const job_ptr&, finished)> deliver)
-    : deliver_(std::move(deliver)), watcher_([this] { watch(); }) {}
+save_gate::save_gate(receiver& ends) : ends_(ends), watcher_([this] { watch(); }) {}
 
 save_gate::~save_gate() {
     {
@@ -14,7 +13,7 @@ save_gate::~save_gate() {
     }
     changed_.notify_one();
     watcher_.join();
-    for (auto& [id, entry] : held_) deliver_(entry.work, std::move(entry.last));
+    for (auto& [id, entry] : held_) ends_.deliver_end(entry.work, std::move(entry.last));
 }
 
 void save_gate::hold(job_ptr work, finished last, std::chrono::steady_clock::time_point until) {
@@ -28,7 +27,7 @@ void save_gate::hold(job_ptr work, finished last, std::chrono::steady_clock::tim
             return;
         }
     }
-    deliver_(work, std::move(last));
+    ends_.deliver_end(work, std::move(last));
 }
 
 void save_gate::set_patient(bool is_patient) {
@@ -38,7 +37,7 @@ void save_gate::set_patient(bool is_patient) {
         is_patient_ = is_patient;
         if (!is_patient) released.swap(held_);
     }
-    for (auto& [id, entry] : released) deliver_(entry.work, std::move(entry.last));
+    for (auto& [id, entry] : released) ends_.deliver_end(entry.work, std::move(entry.last));
 }
 
 void save_gate::end_save(request_id id, const outcome& result) {
@@ -53,7 +52,7 @@ void save_gate::end_save(request_id id, const outcome& result) {
     entry->last.saved = result.unsaved == unsaved_reason::none;
     entry->last.unsaved = result.unsaved;
     entry->last.written = result.written;
-    deliver_(entry->work, std::move(entry->last));
+    ends_.deliver_end(entry->work, std::move(entry->last));
 }
 
 void save_gate::watch() {
@@ -75,7 +74,7 @@ void save_gate::watch() {
         held entry = std::move(first->second);
         held_.erase(first);
         lock.unlock();
-        deliver_(entry.work, std::move(entry.last));
+        ends_.deliver_end(entry.work, std::move(entry.last));
         lock.lock();
     }
 }

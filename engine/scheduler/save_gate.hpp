@@ -6,7 +6,6 @@
 
 #include <chrono>
 #include <condition_variable>
-#include <functional>
 #include <map>
 #include <mutex>
 #include <optional>
@@ -18,9 +17,18 @@ namespace semantic::engine {
 
 class save_gate {
   public:
-    /// `deliver(work, last)`: the answer may end now; last.saved says whether its memory is on
-    /// disk, last.unsaved why it is not.
-    explicit save_gate(std::function<void(const job_ptr&, finished)> deliver);
+    /// Gets the ends of answers, from any thread.
+    class receiver {
+      public:
+        /// The answer may end now; last.saved says whether its memory is on disk, last.unsaved why
+        /// it is not.
+        virtual void deliver_end(const job_ptr& work, finished last) = 0;
+
+      protected:
+        ~receiver() = default;
+    };
+    /// `ends` outlives the gate.
+    explicit save_gate(receiver& ends);
     /// Delivers everything still held: unsaved, as late.
     ~save_gate();
 
@@ -44,7 +52,7 @@ class save_gate {
     };
     void watch();
 
-    std::function<void(const job_ptr&, finished)> deliver_;
+    receiver& ends_;
     std::mutex mutex_;
     std::condition_variable changed_;
     std::map<request_id, held> held_;

@@ -246,8 +246,8 @@ const store_probe& agent_cache_store::probe() const noexcept { return impl_->par
 // --- restoring ---
 
 result<restored_prefix> agent_cache_store::restore(const agent_state& state, int tokens,
-                                                   const prefix_begun& begun) {
-    return impl_->restorer.restore(state, tokens, begun);
+                                                   prefix_receiver* early) {
+    return impl_->restorer.restore(state, tokens, early);
 }
 
 std::optional<restored_prefix> agent_cache_store::restore_hot(const agent_state& state,

@@ -144,7 +144,13 @@ struct restored_prefix {
 
 /// Gets a prefix whose frames are still being filled. Whoever computes on a layer waits for that
 /// layer first, and nobody may publish the blocks before all layers are there.
-using prefix_begun = std::function<void(restored_prefix)>;
+class prefix_receiver {
+  public:
+    virtual void receive_arriving(restored_prefix begun) = 0;
+
+  protected:
+    ~prefix_receiver() = default;
+};
 
 /// Says what is wrong with an imported state, blocks apart.
 using state_check = std::function<result<void>(const agent_state&)>;
@@ -276,11 +282,12 @@ class agent_cache_store {
     /// `why` is none where that is the last one that is kept. `state` may be an earlier
     /// one that the agent has gone on from. Makes room by evicting
     /// clean agents as make_room() does, `state.id` last. The files are read side by side, layer
-    /// after layer. `begun` is called at most once, where something is read, nothing is known to be
-    /// wrong and the block that a sequence would copy is there; what restore() returns then counts
-    /// if the arrival fails. Errors: pool_exhausted only; damage on disk is a shortfall.
+    /// after layer. `early`, which may be null, gets the prefix at most once, where something is
+    /// read, nothing is known to be wrong and the block that a sequence would copy is there; what
+    /// restore() returns then counts if the arrival fails. Errors: pool_exhausted only; damage on
+    /// disk is a shortfall.
     result<restored_prefix> restore(const agent_state& state, int tokens,
-                                    const prefix_begun& begun = {});
+                                    prefix_receiver* early = nullptr);
     /// restore() from the pool alone, for threads that must not block. Returns: nothing where
     /// `state` lacks a part that is needed.
     std::optional<restored_prefix> restore_hot(const agent_state& state, int tokens);

@@ -86,7 +86,7 @@ std::optional<restored_prefix> agent_restorer::restore_hot(const agent_state& st
 }
 
 result<restored_prefix> agent_restorer::restore(const agent_state& wanted, int tokens,
-                                                const prefix_begun& begun) {
+                                                prefix_receiver* early) {
     ASSERT(tokens >= 0 && as_size(tokens) <= wanted.tokens.size());
     const auto start = std::chrono::steady_clock::now();
     const std::size_t count = parts_.shape.count_for(as_size(tokens));
@@ -113,8 +113,8 @@ result<restored_prefix> agent_restorer::restore(const agent_state& wanted, int t
             work.found.state = std::move(kept->state);
             work.found.blocks.resize(parts_.shape.count_for(as_size(kept->tokens)));
         }
-        const auto lost = bring(work, parts_.shape.needed_for(work.found.tokens),
-                                is_first ? begun : prefix_begun());
+        const auto lost =
+            bring(work, parts_.shape.needed_for(work.found.tokens), is_first ? early : nullptr);
         if (!lost) return lost.error();
         whole = !*lost;
         if (whole && parts_.shape.layout().has_states() && !has_group_rows(work.found)) {
@@ -248,7 +248,7 @@ block_ptr agent_restorer::find_hot(const restoration& work, const block_part& pa
 /// pool_exhausted.
 result<std::optional<std::size_t>> agent_restorer::bring(restoration& work,
                                                          const std::vector<block_part>& needed,
-                                                         const prefix_begun& begun) {
+                                                         prefix_receiver* early) {
     restored_prefix& restored = work.found;
     std::vector<block_part> missing;
     for (const block_part& each : needed) {
@@ -257,18 +257,18 @@ result<std::optional<std::size_t>> agent_restorer::bring(restoration& work,
         if (block == nullptr) missing.push_back(each);
     }
     frames_taken hand_out;
-    if (begun && !missing.empty())
+    if (early != nullptr && !missing.empty())
         hand_out = [&](const std::vector<block_ptr>& taken,
                        std::shared_ptr<prefix_arrival> arrival) {
-            restored_prefix early = restored;
+            restored_prefix begun = restored;
             std::vector<bool> will_be_read = work.was_read;
             for (std::size_t k = 0; k < missing.size(); ++k) {
-                early.blocks[missing[k].index].at(missing[k].part) = taken[k];
+                begun.blocks[missing[k].index].at(missing[k].part) = taken[k];
                 will_be_read[missing[k].index] = true;
             }
-            early.tokens_read = tokens_read(early, will_be_read);
-            early.arrival = std::move(arrival);
-            begun(std::move(early));
+            begun.tokens_read = tokens_read(begun, will_be_read);
+            begun.arrival = std::move(arrival);
+            early->receive_arriving(std::move(begun));
         };
     std::vector<result<block_read>> reads = read_parts(work, missing, hand_out);
     std::optional<std::size_t> lost;

@@ -21,8 +21,7 @@ class agent_restorer {
     agent_restorer(store_parts& parts, evictor& room) : parts_(parts), room_(room) {}
 
     /// Blocks. As agent_cache_store::restore().
-    result<restored_prefix> restore(const agent_state& wanted, int tokens,
-                                    const prefix_begun& begun);
+    result<restored_prefix> restore(const agent_state& wanted, int tokens, prefix_receiver* early);
     /// Blocks. Returns: `state` with all of its blocks in the pool, every block's sliding layers
     /// too, and with its recurrent states, as far as they can be read but for the last one. Errors:
     /// as restore(), and what is lost on disk: corrupt, incompatible, not_found.
@@ -54,7 +53,7 @@ class agent_restorer {
     bool has_group_rows(const restored_prefix& restored) const;
     result<std::optional<std::size_t>> bring(restoration& work,
                                              const std::vector<block_part>& needed,
-                                             const prefix_begun& begun);
+                                             prefix_receiver* early);
     std::vector<result<block_read>> read_parts(const restoration& work,
                                                const std::vector<block_part>& missing,
                                                const frames_taken& begun);

@@ -54,9 +54,9 @@ bool pool_budget::others_are_busy(const block_pool& pool) const {
         members_, [&](const member& each) { return each.pool != &pool && each.is_busy; });
 }
 
-void pool_budget::listen(const block_pool& pool, std::function<void()> on_room) {
+void pool_budget::set_listener(const block_pool& pool, room_listener* listener) {
     std::lock_guard lock(mutex_);
-    of(pool).on_room = std::move(on_room);
+    of(pool).listener = listener;
 }
 
 void pool_budget::wait(const block_pool& pool, std::size_t frames) {
@@ -129,9 +129,9 @@ void pool_budget::reclaim(block_pool& for_whom) {
 
 void pool_budget::tell_of_room(const block_pool& from) {
     for (member& each : members_)
-        if (each.pool != &from && each.wants_word && each.on_room) {
+        if (each.pool != &from && each.wants_word && each.listener != nullptr) {
             each.wants_word = false;
-            each.on_room();
+            each.listener->notice_room();
         }
 }
 

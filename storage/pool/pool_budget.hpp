@@ -18,6 +18,16 @@ namespace semantic::storage {
 
 class block_pool;
 
+/// Is notified of room in a budget.
+class room_listener {
+  public:
+    /// Called from any thread, under the budget's mutex: must not call a pool.
+    virtual void notice_room() = 0;
+
+  protected:
+    ~room_listener() = default;
+};
+
 class pool_budget {
   public:
     explicit pool_budget(std::size_t bytes) : bytes_(bytes) {}
@@ -34,17 +44,17 @@ class pool_budget {
     void set_busy(const block_pool& pool, bool is_busy);
     /// Whether another pool's engine has.
     bool others_are_busy(const block_pool& pool) const;
-    /// Called once, from any thread and under the mutex, when after wait() or want_word() another
-    /// pool has left something free, has something to evict, or is no longer at work; empty: nobody
-    /// listens. Must not call a pool.
-    void listen(const block_pool& pool, std::function<void()> on_room);
+    /// The listener is notified once when after wait() or want_word() another pool has left
+    /// something free, has something to evict, or is no longer at work. Null: nobody listens.
+    void set_listener(const block_pool& pool, room_listener* listener);
     /// Puts the pool in the line for so many frames, or changes how many; 0: takes it out.
     void wait(const block_pool& pool, std::size_t frames);
     /// Returns: frames of this pool that pools in front of it in the line, or any when it is not
     /// there, wait for.
     std::size_t frames_before(const block_pool& pool) const;
-    /// Says that listen() is to tell of the next room that others leave. Returns: whether that was
-    /// not so already, so that room may have been left since the caller last looked.
+    /// Says that the listener is to be notified of the next room that others leave. Returns:
+    /// whether that was not so already, so that room may have been left since the caller last
+    /// looked.
     bool want_word(const block_pool& pool);
     /// Says that memory which the pool holds may be evicted now.
     void tell_of_evictable(const block_pool& pool);
@@ -62,7 +72,7 @@ class pool_budget {
         block_pool* pool;
         bool is_busy = false;
         bool wants_word = false;
-        std::function<void()> on_room{};
+        room_listener* listener = nullptr;
     };
     struct place {
         const block_pool* pool;

@@ -17,14 +17,14 @@ void prefix_arrival::failed() {
     changed_.notify_all();
 }
 
-prefix_arrival::outcome prefix_arrival::wait(int layer, const std::function<bool()>& give_up) {
+prefix_arrival::outcome prefix_arrival::wait(int layer, const guard& waiter) {
     constexpr auto between_questions = std::chrono::milliseconds(2);
     std::unique_lock lock(mutex_);
     for (;;) {
         if (failed_) return outcome::failed;
         if (to_come_[static_cast<std::size_t>(layer)] == 0) return outcome::there;
         lock.unlock();
-        const bool enough = give_up && give_up();
+        const bool enough = waiter.should_give_up();
         lock.lock();
         if (enough) return outcome::given_up;
         if (!failed_ && to_come_[static_cast<std::size_t>(layer)] > 0)

@@ -4,7 +4,6 @@
 // computes on the prefix's blocks meanwhile. Thread: any.
 
 #include <condition_variable>
-#include <functional>
 #include <mutex>
 #include <span>
 #include <vector>
@@ -21,13 +20,22 @@ class prefix_arrival {
     /// Something could not be read, or is not what was asked for.
     void failed();
 
+    /// Says when a wait is to end although the layer is not there.
+    class guard {
+      public:
+        virtual bool should_give_up() const = 0;
+
+      protected:
+        ~guard() = default;
+    };
+
     enum class outcome {
         there,     // every frame of the layer
         failed,    // it never will be, as far as this prefix goes
         given_up,  // by who waited
     };
-    /// Blocks until the layer is there. `give_up` is asked every few milliseconds.
-    outcome wait(int layer, const std::function<bool()>& give_up);
+    /// Blocks until the layer is there. `waiter` is asked every few milliseconds.
+    outcome wait(int layer, const guard& waiter);
     /// Whether all layers are there. Does not wait.
     bool complete();
 

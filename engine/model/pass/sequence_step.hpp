@@ -2,13 +2,23 @@
 // What a forward pass is given. Plain data.
 
 #include <cstddef>
-#include <functional>
 #include <span>
 
 #include "storage/pool/block_pool.hpp"
 #include "storage/types/ids.hpp"
 
 namespace semantic::engine {
+
+/// Waits for the layers of a prefix that is still being read.
+class layer_gate {
+  public:
+    /// Blocks until the layer of the KV layout is there. Returns: false when there is no use in
+    /// waiting. Called by the thread of the pass.
+    virtual bool wait_for_layer(int layer) = 0;
+
+  protected:
+    ~layer_gate() = default;
+};
 
 /// What one sequence contributes to a step.
 struct sequence_step {
@@ -17,9 +27,8 @@ struct sequence_step {
         nullptr;  // Requires: reserved for the new tokens; advanced by forward(), drafts apart
     std::span<const int> logits_at;  // indices into `tokens`, ascending
     float* logits = nullptr;         // [logits_at.size(), vocabulary], written
-    /// Blocks until a layer of the KV layout, of what the cache began with, is there. Returns:
-    /// false when there is no use in waiting. Null: all of it is there.
-    const std::function<bool(int layer)>* wait_for_layer = nullptr;
+    /// Of what the cache began with. Null: all of it is there.
+    layer_gate* gate = nullptr;
     /// What the recurrent layers know of the tokens before `tokens`; null: there are none before,
     /// or no such layers. [model_config::state_bytes()], aligned to 64 bytes, read only.
     const std::byte* state = nullptr;

@@ -44,9 +44,9 @@ std::optional<failed> refusal(const job& work, const batch_options& options) {
 
 batch::batch(transformer& model, const tokenizer& words, storage::block_pool& pool,
              storage::agent_cache_store& store, batch_options options, engine_probe& probe,
-             batch_outputs outputs)
+             batch_outputs& outputs)
     : options_(std::move(options)),
-      outputs_(std::move(outputs)),
+      outputs_(outputs),
       pool_(pool),
       probe_(probe),
       waiting_(store, probe),
@@ -62,7 +62,7 @@ batch::batch(transformer& model, const tokenizer& words, storage::block_pool& po
 
 void batch::add(job_ptr work) {
     if (auto refused = refusal(*work, options_)) {
-        outputs_.commit({std::move(work), std::move(*refused)});
+        outputs_.commit_end({std::move(work), std::move(*refused)});
         return;
     }
     work->marks = prompt_marks(work->prompt->tokens);
@@ -82,16 +82,16 @@ bool batch::run_step() {
     // What other models may wait for the end of.
     const bool is_busy = !sequences_.running().empty() || !starter_.restoring().empty() ||
                          sequences_.count_returning() > 0;
-    pool_.budget().set_busy(pool_, is_busy || outputs_.transient_holds());
+    pool_.budget().set_busy(pool_, is_busy || outputs_.are_blocks_held());
     // A hold that began since the question above has said that the pool is busy, which the line
     // above has taken back.
-    if (!is_busy && outputs_.transient_holds()) pool_.budget().set_busy(pool_, true);
+    if (!is_busy && outputs_.are_blocks_held()) pool_.budget().set_busy(pool_, true);
     return more;
 }
 
 bool batch::step() {
     // Asked first: a save or look-up that ends from now on is followed by another step.
-    const bool transient_holds = outputs_.transient_holds();
+    const bool transient_holds = outputs_.are_blocks_held();
     const bool others_busy = pool_.budget().others_are_busy(pool_);  // likewise
     end_stopped();
     heads_.look_again();
@@ -133,12 +133,12 @@ void batch::tell_waiting() {
         if (std::exchange(work->told_to_wait, true)) continue;
         const auto head = heads_.planned().find(*work);
         if (!head) {
-            outputs_.tell_wait(work, {waiting_.count_before(*work), std::chrono::seconds(0)});
+            outputs_.announce_wait(work, {waiting_.count_before(*work), std::chrono::seconds(0)});
             continue;
         }
         const double each = model_.cost().prefill_seconds(head->position).value_or(0.0);
         const double about = std::ceil(each * (head->end - head->position));
-        outputs_.tell_wait(work, {1, std::chrono::seconds(static_cast<std::int64_t>(about))});
+        outputs_.announce_wait(work, {1, std::chrono::seconds(static_cast<std::int64_t>(about))});
     }
 }
 
@@ -162,7 +162,7 @@ void batch::end_stopped() {
     // An early start may have half of its prefix: the request ends when the prefix has come.
     if (sequences_.early() && sequences_.early()->wants_to_stop()) starter_.revoke_early();
     for (job_ptr& work : waiting_.take_cancelled())
-        outputs_.commit({std::move(work), finished{stop_reason::cancelled, {}, 0, false}});
+        outputs_.commit_end({std::move(work), finished{stop_reason::cancelled, {}, 0, false}});
     std::vector<std::pair<job_ptr, stop_reason>> stopping;
     for (const auto* some : {&sequences_.running(), &sequences_.preempted()})
         for (auto& run : *some)
@@ -209,10 +209,7 @@ void batch::run_rows(std::span<const step_row> rows) {
 }
 
 void batch::run_model(std::span<const step_row> rows) {
-    const std::function<bool(int)> arriving = [this](int layer) {
-        return starter_.wait_for_layer(layer);
-    };
-    take_tokens(model_.run(rows, waiting_for_forms(), sequences_.early() ? &arriving : nullptr));
+    take_tokens(model_.run(rows, waiting_for_forms(), sequences_.early() ? &starter_ : nullptr));
     end_drafts(rows);
     for (const step_row& row : rows)
         fail_alone(*row.run, [&] {
@@ -274,10 +271,10 @@ void batch::fail_alone(sequence& run, Action action) {
 // since then is there for another try.
 bool batch::relieve(bool others_were_busy) {
     starter_.revoke_early();
-    if (!outputs_.transient_holds() && admitter_.forget_unsaved_of_preempted()) return true;
-    batch_load now = admitter_.load(outputs_.transient_holds());
+    if (!outputs_.are_blocks_held() && admitter_.forget_unsaved_of_preempted()) return true;
+    batch_load now = admitter_.load(outputs_.are_blocks_held());
     now.others_busy = now.others_busy || others_were_busy;
-    const bool inbound = outputs_.inbound();
+    const bool inbound = outputs_.are_requests_arriving();
     relief decided = decide_relief(now, false, inbound);
     if (decided == relief::release_waiting) {
         if (admitter_.release_waiting_blocks()) return true;
@@ -327,7 +324,7 @@ void batch::preempt_youngest() {
     sequences_.preempt(run);
     // What was published of it, if anything, is to be evictable too.
     if (run.choice() == 0)
-        outputs_.save(run.work().prompt->agent, storage::save_extent::everything);
+        outputs_.save_agent(run.work().prompt->agent, storage::save_extent::everything);
 }
 
 void batch::end_for_want_of_blocks(sequence& run) {

@@ -37,7 +37,7 @@ class batch {
   public:
     batch(transformer& model, const tokenizer& words, storage::block_pool& pool,
           storage::agent_cache_store& store, batch_options options, engine_probe& probe,
-          batch_outputs outputs);
+          batch_outputs& outputs);
 
     /// A resolved request. Refused at once when its prompt can never fit, with both numbers, and
     /// when it biases tokens that the model does not have.
@@ -74,7 +74,7 @@ class batch {
     bool has_work() const;
 
     const batch_options options_;
-    const batch_outputs outputs_;
+    batch_outputs& outputs_;
     const storage::block_pool& pool_;
     engine_probe& probe_;
     // Since when, and when last, the only answer under way was short of memory.

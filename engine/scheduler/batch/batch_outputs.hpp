@@ -1,7 +1,5 @@
 #pragma once
-// Where a step's results go. Called by the step node only; none waits.
-
-#include <functional>
+// Where a step's results go, and what a step asks of the scheduler.
 
 #include "engine/scheduler/queue/job.hpp"
 #include "engine/types/generation.hpp"
@@ -16,22 +14,29 @@ struct ended_request {
     bool remembered = false;  // its memory is published, as far as it got, and not saved yet
 };
 
-struct batch_outputs {
-    std::function<void(const job_ptr&, generation_event)> emit;
-    std::function<void(ended_request)> commit;
-    /// Saves what was just published, behind the work.
-    std::function<void(const storage::agent_id&, storage::save_extent)> save;
+/// Owner: the scheduler, which outlives its batch. Thread: methods are called by the step node
+/// only, but for are_requests_arriving(), which a thread of the compute arena asks. None waits.
+class batch_outputs {
+  public:
+    virtual void emit_event(const job_ptr& work, generation_event event) = 0;
+    virtual void commit_end(ended_request ended) = 0;
+    /// Saves, after the work, what was just published of the agent.
+    virtual void save_agent(const storage::agent_id& agent, storage::save_extent extent) = 0;
     /// Whether a save or a look-up holds blocks that no sequence runs on. When that changes,
     /// run_step() is called again.
-    std::function<bool()> transient_holds;
-    /// Reads the prefix's blocks: may hand the job to arriving() meanwhile, ends with restored().
-    std::function<void(const job_ptr&)> restore;
+    virtual bool are_blocks_held() const = 0;
+    /// Reads the blocks of the request's prefix: may hand the job to arriving() meanwhile, ends
+    /// with restored().
+    virtual void restore_prefix(const job_ptr& work) = 0;
     /// Whether requests are on their way to the batch, and so wait for this step to end. Asked
     /// while a step waits for the disk.
-    std::function<bool()> inbound;
+    virtual bool are_requests_arriving() const = 0;
     /// The request cannot begin yet. An estimate of 0: until those before it have ended. Called
     /// once a request, and not where its client was told before.
-    std::function<void(const job_ptr&, queued)> tell_wait;
+    virtual void announce_wait(const job_ptr& work, queued place) = 0;
+
+  protected:
+    ~batch_outputs() = default;
 };
 
 }  // namespace semantic::engine

@@ -29,8 +29,8 @@ void delivery::take_token(sequence& run, std::span<const float> logits) {
         else if (run.choice() == 0)
             first_token(run.work());
         run.last_token_at = clock::now();
-        outputs_.emit(run.work_ptr(), token_text{std::move(out.text), run.last_token(),
-                                                 run.choice(), std::move(out.scores)});
+        outputs_.emit_event(run.work_ptr(), token_text{std::move(out.text), run.last_token(),
+                                                       run.choice(), std::move(out.scores)});
     }
     if (out.ended)
         end_choice(run, finished{*out.ended, run.stop_sequence(), run.output_tokens(), false});
@@ -56,7 +56,7 @@ void delivery::prompt_finished(sequence& run, std::span<const float> logits) {
     // token of the answer joins it.
     if (work.request.choices == 1 && (!pool_.layout().slides() || run.cache().window_has_moved())) {
         publish(run, run.snapshot_of_whole_blocks());
-        outputs_.save(work.prompt->agent, storage::save_extent::everything);
+        outputs_.save_agent(work.prompt->agent, storage::save_extent::everything);
         return;
     }
     storage::agent_state memory = run.snapshot(true);
@@ -68,7 +68,8 @@ void delivery::prompt_finished(sequence& run, std::span<const float> logits) {
                       1,
                       memory.states.empty() ? nullptr : memory.states.back().state});
     publish(run, std::move(memory));
-    if (!work.drops_memory()) outputs_.save(work.prompt->agent, storage::save_extent::full_blocks);
+    if (!work.drops_memory())
+        outputs_.save_agent(work.prompt->agent, storage::save_extent::full_blocks);
 }
 
 void delivery::publish(sequence& run, storage::agent_state memory) {
@@ -103,7 +104,7 @@ void delivery::publish_full_blocks(sequence& run) {
         return;
     }
     publish(run, run.snapshot_of_whole_blocks());
-    outputs_.save(run.work().prompt->agent, storage::save_extent::everything);
+    outputs_.save_agent(run.work().prompt->agent, storage::save_extent::everything);
 }
 
 // One choice is complete; the request is when all are. Only the first one's memory is kept: it is
@@ -111,8 +112,9 @@ void delivery::publish_full_blocks(sequence& run) {
 void delivery::end_choice(sequence& run, finished last) {
     job& work = *run.work_ptr();
     if (work.request.choices > 1)
-        outputs_.emit(run.work_ptr(), choice_finished{run.choice(), last.why, last.stop_sequence,
-                                                      last.output_tokens});
+        outputs_.emit_event(
+            run.work_ptr(),
+            choice_finished{run.choice(), last.why, last.stop_sequence, last.output_tokens});
     work.output_tokens += last.output_tokens;
     if (run.choice() == 0) {
         remember(run, true);
@@ -121,11 +123,11 @@ void delivery::end_choice(sequence& run, finished last) {
     mark_ended(run);
     if (--work.choices_left > 0) {
         if (run.choice() == 0 && work.remembered && !work.drops_memory())
-            outputs_.save(work.prompt->agent, storage::save_extent::everything);
+            outputs_.save_agent(work.prompt->agent, storage::save_extent::everything);
         return;
     }
     work.first_end.output_tokens = work.output_tokens;
-    outputs_.commit({run.work_ptr(), work.first_end, work.remembered});
+    outputs_.commit_end({run.work_ptr(), work.first_end, work.remembered});
 }
 
 // The whole request is over, whatever its choices had come to.
@@ -142,7 +144,7 @@ void delivery::end_request(const job_ptr& work, generation_event last) {
     bool waits = choices_.drop(work);
     if (!runs && !waits) return;  // it is over already
     if (auto* end = std::get_if<finished>(&last)) end->output_tokens = work->output_tokens;
-    outputs_.commit({work, std::move(last), work->remembered});
+    outputs_.commit_end({work, std::move(last), work->remembered});
 }
 
 // Published here and not on the way out: the next step must see that its frames are not lost.

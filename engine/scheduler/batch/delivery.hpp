@@ -18,7 +18,7 @@ class delivery {
     /// A prompt with `early_save_tokens` new tokens is saved while its answer is generated.
     delivery(const storage::block_pool& pool, storage::agent_cache_store& store,
              int early_save_tokens, sequence_set& sequences, open_choices& choices,
-             const batch_outputs& outputs, engine_probe& probe)
+             batch_outputs& outputs, engine_probe& probe)
         : pool_(pool),
           store_(store),
           early_save_tokens_(early_save_tokens),
@@ -56,7 +56,7 @@ class delivery {
     const int early_save_tokens_;
     sequence_set& sequences_;
     open_choices& choices_;
-    const batch_outputs& outputs_;
+    batch_outputs& outputs_;
     engine_probe& probe_;
     std::uint64_t publications_ = 1;  // 0: none was ever looked at
 };

@@ -5,10 +5,10 @@
 // published, so that the start can be revoked without a trace. Owner: sequence_set. Thread:
 // confined to the step node; wait() blocks a thread of the compute arena.
 
-#include <functional>
 #include <memory>
 #include <utility>
 
+#include "engine/scheduler/batch/batch_outputs.hpp"
 #include "engine/scheduler/batch/sequence.hpp"
 #include "storage/pool/prefix_arrival.hpp"
 
@@ -29,9 +29,9 @@ class early_start {
         last,       // likewise, and so can all others: the whole prefix was right
         not_there,  // the layer never comes, the request is to stop, or another wants a step
     };
-    /// Blocks until the layer has come. `step_wanted`: whether another request waits for this
-    /// step to end; asked every few milliseconds.
-    layer wait(int index, const std::function<bool()>& step_wanted) const;
+    /// Blocks until the layer has come. `outputs` is asked every few milliseconds whether another
+    /// request waits for this step to end.
+    layer wait(int index, const batch_outputs& outputs) const;
 
   private:
     sequence* run_;

@@ -22,7 +22,7 @@ model_pass::model_pass(transformer& model, int rows_max, int vocabulary, engine_
 
 std::vector<sampled_row> model_pass::run(std::span<const step_row> rows,
                                          std::span<const sampled_row> waiting,
-                                         const std::function<bool(int)>* arriving) {
+                                         layer_gate* arriving) {
     std::vector<sequence_step> steps;
     std::vector<std::vector<int>> wanted(rows.size());  // whose logits are
     std::vector<sampled_row> sampled;

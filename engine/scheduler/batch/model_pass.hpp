@@ -33,8 +33,7 @@ class model_pass {
     /// Returns: those whose token is drawn, in the order given. The others wait for their forms.
     /// Throws: what the model throws; no sequence has changed then.
     std::vector<sampled_row> run(std::span<const step_row> rows,
-                                 std::span<const sampled_row> waiting,
-                                 const std::function<bool(int)>* arriving);
+                                 std::span<const sampled_row> waiting, layer_gate* arriving);
     /// The same where nothing can run but forms.
     static std::vector<sampled_row> run_forms(std::span<const sampled_row> waiting);
     /// Draws the token that follows a draft's, from its logits, by itself. Returns: whether it

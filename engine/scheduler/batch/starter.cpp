@@ -67,7 +67,7 @@ std::optional<storage::restored_prefix> hot_prefix(storage::agent_cache_store& s
 
 starter::starter(const tokenizer& words, storage::block_pool& pool,
                  storage::agent_cache_store& store, const answer_rules& answers,
-                 sequence_set& sequences, delivery& deliver, const batch_outputs& outputs,
+                 sequence_set& sequences, delivery& deliver, batch_outputs& outputs,
                  engine_probe& probe)
     : tokenizer_(words),
       pool_(pool),
@@ -87,7 +87,7 @@ void starter::begin(const job_ptr& work) {
         start(work);
     } else {
         restoring_.push_back(work);
-        outputs_.restore(work);
+        outputs_.restore_prefix(work);
     }
 }
 
@@ -110,7 +110,7 @@ void starter::start(const job_ptr& work) {
         if (work->files && work->files->release_shared()) work->files.reset();
     } catch (const std::exception& error) {
         probe_.running.fetch_sub(1, std::memory_order_relaxed);
-        outputs_.commit({work, failure_of(error, work->request.form)});
+        outputs_.commit_end({work, failure_of(error, work->request.form)});
     }
 }
 
@@ -145,8 +145,8 @@ void starter::announce(const job_ptr& work) {
         return request_admitted{work->id, work->prompt->agent, usage,
                                 microseconds_between(work->submitted, *work->admitted)};
     });
-    outputs_.emit(work, admitted{work->prompt->agent, std::move(usage), *work->admitted,
-                                 std::string(work->prompt->begun())});
+    outputs_.emit_event(work, admitted{work->prompt->agent, std::move(usage), *work->admitted,
+                                       std::string(work->prompt->begun())});
 }
 
 void starter::bring_back(sequence& run, std::shared_ptr<const storage::agent_state> memory,
@@ -155,7 +155,7 @@ void starter::bring_back(sequence& run, std::shared_ptr<const storage::agent_sta
     prompt.source = std::move(memory);
     prompt.reuse_tokens = tokens;
     run.returns = true;
-    outputs_.restore(run.work_ptr());
+    outputs_.restore_prefix(run.work_ptr());
 }
 
 bool starter::take_back(const job_ptr& work, storage::restored_prefix& found) {
@@ -185,7 +185,7 @@ void starter::begin_early(const job_ptr& work, storage::restored_prefix begun) {
 bool starter::wait_for_layer(int layer) {
     const early_start* early = sequences_.early();
     if (!early) return true;
-    const auto found = early->wait(layer, outputs_.inbound);
+    const auto found = early->wait(layer, outputs_);
     // The client need not wait for the rest of the step to learn what was found.
     if (found == early_start::layer::last) {
         job_ptr work = early->work();

@@ -8,6 +8,7 @@
 #include <memory>
 #include <vector>
 
+#include "engine/model/pass/sequence_step.hpp"
 #include "engine/scheduler/batch/batch_outputs.hpp"
 #include "engine/scheduler/batch/delivery.hpp"
 #include "engine/scheduler/batch/open_choices.hpp"
@@ -18,11 +19,11 @@
 
 namespace semantic::engine {
 
-class starter {
+class starter : public layer_gate {
   public:
     starter(const tokenizer& words, storage::block_pool& pool, storage::agent_cache_store& store,
             const answer_rules& answers, sequence_set& sequences, delivery& deliver,
-            const batch_outputs& outputs, engine_probe& probe);
+            batch_outputs& outputs, engine_probe& probe);
 
     /// The request has a place. It runs at once where its prefix is in the pool, and when
     /// restored() is called where not.
@@ -36,7 +37,7 @@ class starter {
     void begin_early(const job_ptr& work, storage::restored_prefix begun);
     /// Blocks until a layer of the early start's prefix has come; with the last one the request is
     /// like any other. Returns: whether the layer is there.
-    bool wait_for_layer(int layer);
+    bool wait_for_layer(int layer) override;
     /// The request that runs without its whole prefix, if any, waits for restored() again.
     void revoke_early();
 
@@ -61,7 +62,7 @@ class starter {
     const answer_rules& answers_;
     sequence_set& sequences_;
     delivery& deliver_;
-    const batch_outputs& outputs_;
+    batch_outputs& outputs_;
     engine_probe& probe_;
     std::vector<job_ptr> restoring_;
     std::uint64_t seeds_;  // state of the generator of seeds for requests without one

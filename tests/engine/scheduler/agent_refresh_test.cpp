@@ -12,22 +12,23 @@ namespace {
 using namespace storage::tests;
 
 /// A node whose disk queue is as full as `has_room` says.
-struct refreshing {
+struct refreshing : refresh_outputs {
     bool has_room = true;
     semantic::tests::temp_dir objects, cache;
     machine node{objects.path(), cache.path()};
     agent_claims claims{*node.store, nullptr, held_elsewhere::refuse};
     int arrived = 0;
     std::vector<failed> refused;
-    agent_refresh refresh{{*node.store, node.shared.get(), claims,
-                           [this](const storage::agent_id&, std::function<void()> work) {
-                               if (has_room) work();
-                               return has_room;
-                           },
-                           [](const storage::agent_id&, const job&) { return false; },
-                           [this](const job_ptr&) { ++arrived; },
-                           [this](const job_ptr&, failed why) { refused.push_back(why); },
-                           [](std::string) {}}};
+    agent_refresh refresh{*node.store, node.shared.get(), claims, *this};
+
+    bool post(const storage::agent_id&, std::function<void()> work) override {
+        if (has_room) work();
+        return has_room;
+    }
+    bool is_extended(const storage::agent_id&, const job&) override { return false; }
+    void arrive(const job_ptr&) override { ++arrived; }
+    void refuse(const job_ptr&, failed why) override { refused.push_back(why); }
+    void warn(std::string) const override {}
 
     void begin(bool append) {
         auto work = std::make_shared<job>();

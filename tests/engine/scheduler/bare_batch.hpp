@@ -33,7 +33,7 @@ struct run_options {
 };
 
 /// A batch on the embedded model, and what came out of it for every request.
-class bare_batch {
+class bare_batch : public batch_outputs, public storage::room_listener {
   public:
     explicit bare_batch(run_options options)
         : config_(*model_config::load(options.model)),
@@ -57,27 +57,7 @@ class bare_batch {
         made.drafts = options.drafts;
         made.vocabulary = config_.vocabulary;
         made.answers = {config_.eos_tokens, config_.context_tokens_max, {}};
-        batch_.emplace(
-            *model_, words_, pool_, *store_, made, probe_,
-            batch_outputs{[this](const job_ptr& work, generation_event event) {
-                              if (on_emit) on_emit(*work, event);
-                              keep(work->id, event);
-                          },
-                          [this](ended_request ended) {
-                              if (ended.remembered)
-                                  save(ended.work->prompt->agent, storage::save_extent::everything);
-                              ++ends[ended.work->id];
-                              keep(ended.work->id, ended.last);
-                              // A test may keep the job for longer than the store lives.
-                              ended.work->pins.clear();
-                              ended.work->files.reset();
-                              ended.work->outdated_files.clear();
-                          },
-                          [this](const auto& agent, auto extent) { save(agent, extent); },
-                          [] { return false; },
-                          [this](const job_ptr& work) { restoring.push_back(work); },
-                          [this] { return inbound; },
-                          [this](const job_ptr& work, queued place) { waits[work->id] = place; }});
+        batch_.emplace(*model_, words_, pool_, *store_, made, probe_, *this);
     }
 
     job_ptr add(request_id id, const std::string& prompt, generation_request request) {
@@ -128,7 +108,10 @@ class bare_batch {
         return store_->tenant(credential);
     }
     /// Called when another pool has left something free that this batch waits for.
-    void on_room(std::function<void()> told) { pool_.budget().listen(pool_, std::move(told)); }
+    void listen_for_room(int& notices) {
+        room_notices_ = &notices;
+        pool_.budget().set_listener(pool_, this);
+    }
     int layers() const { return pool_.layout().layer_count(); }
     std::shared_ptr<const storage::agent_state> memory_of(request_id id) const {
         return store_->find(agent_of(id));
@@ -154,6 +137,29 @@ class bare_batch {
     }
 
   private:
+    void emit_event(const job_ptr& work, generation_event event) override {
+        if (on_emit) on_emit(*work, event);
+        keep(work->id, event);
+    }
+    void commit_end(ended_request ended) override {
+        if (ended.remembered)
+            save_agent(ended.work->prompt->agent, storage::save_extent::everything);
+        ++ends[ended.work->id];
+        keep(ended.work->id, ended.last);
+        // A test may keep the job for longer than the store lives.
+        ended.work->pins.clear();
+        ended.work->files.reset();
+        ended.work->outdated_files.clear();
+    }
+    void save_agent(const storage::agent_id& agent, storage::save_extent extent) override {
+        EXPECT_TRUE(store_->save(agent, extent));
+    }
+    bool are_blocks_held() const override { return false; }
+    void restore_prefix(const job_ptr& work) override { restoring.push_back(work); }
+    bool are_requests_arriving() const override { return inbound; }
+    void announce_wait(const job_ptr& work, queued place) override { waits[work->id] = place; }
+    void notice_room() override { ++*room_notices_; }
+
     static storage::agent_id agent_of(request_id id) {
         return *storage::agent_id::parse("a" + std::to_string(id));
     }
@@ -175,9 +181,6 @@ class bare_batch {
         options.directory = dir_.path();
         return std::move(*storage::agent_cache_store::open(options, pool_));
     }
-    void save(const storage::agent_id& agent, storage::save_extent extent) {
-        EXPECT_TRUE(store_->save(agent, extent));
-    }
     void keep(request_id id, const generation_event& event) {
         if (auto* begin = std::get_if<admitted>(&event)) usages[id] = begin->usage;
         if (auto* token = std::get_if<token_text>(&event))
@@ -194,6 +197,7 @@ class bare_batch {
     std::unique_ptr<storage::agent_cache_store> store_;
     std::unique_ptr<transformer> model_;
     std::optional<batch> batch_;
+    int* room_notices_ = nullptr;
 };
 
 inline std::string turn(const std::string& text) {

@@ -15,7 +15,7 @@ struct delivery {
 };
 
 // Collects deliveries; the gate's own thread may write.
-class save_gate_ : public testing::Test {
+class save_gate_ : public testing::Test, protected save_gate::receiver {
   protected:
     job_ptr work(request_id id) {
         auto made = std::make_shared<job>();
@@ -34,18 +34,16 @@ class save_gate_ : public testing::Test {
         }
         return false;
     }
-    std::function<void(const job_ptr&, finished)> collect() {
-        return [this](const job_ptr& work, finished last) {
-            std::lock_guard lock(mutex_);
-            seen_.push_back({work->id, std::move(last)});
-        };
+    void deliver_end(const job_ptr& work, finished last) override {
+        std::lock_guard lock(mutex_);
+        seen_.push_back({work->id, std::move(last)});
     }
     std::mutex mutex_;
     std::vector<delivery> seen_;
 };
 
 TEST_F(save_gate_, an_answer_ends_when_its_memory_is_on_disk) {
-    save_gate gate(collect());
+    save_gate gate(*this);
     gate.hold(work(1), {}, clock::now() + std::chrono::hours(1));
     EXPECT_TRUE(seen().empty());
     gate.end_save(1, {});
@@ -55,7 +53,7 @@ TEST_F(save_gate_, an_answer_ends_when_its_memory_is_on_disk) {
 }
 
 TEST_F(save_gate_, without_patience_answers_end_at_once_and_unsaved) {
-    save_gate gate(collect());
+    save_gate gate(*this);
     gate.hold(work(1), {}, clock::now() + std::chrono::hours(1));
     gate.set_patient(false);
     gate.hold(work(2), {}, clock::now() + std::chrono::hours(1));
@@ -72,7 +70,7 @@ TEST_F(save_gate_, without_patience_answers_end_at_once_and_unsaved) {
 }
 
 TEST_F(save_gate_, a_failed_save_lets_the_answer_end_and_says_so) {
-    save_gate gate(collect());
+    save_gate gate(*this);
     gate.hold(work(1), {}, clock::now() + std::chrono::hours(1));
     gate.end_save(1, {unsaved_reason::failed, written_bytes{5, 9}});
     ASSERT_EQ(seen().size(), 1u);
@@ -84,7 +82,7 @@ TEST_F(save_gate_, a_failed_save_lets_the_answer_end_and_says_so) {
 }
 
 TEST_F(save_gate_, a_slow_save_holds_the_answer_no_longer_than_its_bound_and_is_delivered_once) {
-    save_gate gate(collect());
+    save_gate gate(*this);
     gate.hold(work(2), {}, clock::now() + std::chrono::hours(1));
     gate.hold(work(1), {}, clock::now() + std::chrono::milliseconds(20));
     ASSERT_TRUE(wait_for(1));
@@ -98,7 +96,7 @@ TEST_F(save_gate_, a_slow_save_holds_the_answer_no_longer_than_its_bound_and_is_
 
 TEST_F(save_gate_, what_is_still_held_when_the_gate_goes_is_delivered) {
     {
-        save_gate gate(collect());
+        save_gate gate(*this);
         gate.hold(work(1), {}, clock::now() + std::chrono::hours(1));
     }
     ASSERT_EQ(seen().size(), 1u);
@@ -106,7 +104,7 @@ TEST_F(save_gate_, what_is_still_held_when_the_gate_goes_is_delivered) {
 }
 
 TEST_F(save_gate_, an_unknown_request_is_ignored) {
-    save_gate gate(collect());
+    save_gate gate(*this);
     gate.end_save(77, {});
     EXPECT_TRUE(seen().empty());
 }

@@ -268,12 +268,13 @@ TEST_F(agent_cache_store_states_test, an_early_reader_gets_the_state_before_the_
     const auto store = open();
     put_and_save(*store, "a", tokens);
     ASSERT_TRUE(store->evict(id_of("a")));
-    bool had_state = false;
-    const auto found = store->restore(*store->find(id_of("a")), 20, [&](restored_prefix early) {
-        had_state = kept_holds(layout, early.state, tokens, early.tokens) && early.tokens == 16;
-    });
-    ASSERT_TRUE(found);
-    EXPECT_TRUE(had_state);
+    struct early_reader final : prefix_receiver {
+        void receive_arriving(restored_prefix begun) override { early = std::move(begun); }
+        restored_prefix early;
+    } reader;
+    ASSERT_TRUE(store->restore(*store->find(id_of("a")), 20, &reader));
+    EXPECT_EQ(reader.early.tokens, 16);
+    EXPECT_TRUE(kept_holds(layout, reader.early.state, tokens, 16));
 }
 
 TEST_F(agent_cache_store_states_test, an_export_has_them_all_and_an_import_goes_on_from_each) {

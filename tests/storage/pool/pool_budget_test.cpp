@@ -12,6 +12,11 @@ namespace {
 
 constexpr std::size_t frames = 16;
 
+struct counting_listener final : room_listener {
+    void notice_room() override { ++count; }
+    int count = 0;
+};
+
 class pool_budget_test : public testing::Test {
   protected:
     const kv_layout layout{{{1, 64, 64, 0}}, {}, 256};
@@ -87,30 +92,31 @@ TEST_F(pool_budget_test, who_waits_first_has_its_frames_kept_free_for_it) {
 }
 
 TEST_F(pool_budget_test, who_waits_hears_of_room_that_others_leave_once) {
-    int heard = 0;
-    budget->listen(a, [&] { ++heard; });
+    counting_listener heard;
+    budget->set_listener(a, &heard);
     auto others = b.allocate(2);
     ASSERT_TRUE(others);
     b.release({others->front()});
-    EXPECT_EQ(heard, 0) << "it does not wait";
+    EXPECT_EQ(heard.count, 0) << "it does not wait";
     budget->wait(a, 3);
     b.release({others->back()});
-    EXPECT_EQ(heard, 1);
+    EXPECT_EQ(heard.count, 1);
     budget->set_busy(b, false);
-    EXPECT_EQ(heard, 1) << "once";
+    EXPECT_EQ(heard.count, 1) << "once";
     budget->wait(a, 3);
     budget->tell_of_evictable(b);
-    EXPECT_EQ(heard, 2);
-    budget->listen(a, {});
+    EXPECT_EQ(heard.count, 2);
+    budget->set_listener(a, nullptr);
     budget->wait(a, 3);
     budget->tell_of_evictable(b);
-    EXPECT_EQ(heard, 2);
+    EXPECT_EQ(heard.count, 2);
 }
 
 TEST_F(pool_budget_test, who_asks_for_word_hears_whether_room_may_have_come_since_it_last_did) {
     EXPECT_TRUE(budget->want_word(a));
     EXPECT_FALSE(budget->want_word(a)) << "nothing was left meanwhile";
-    budget->listen(a, [] {});
+    counting_listener heard;
+    budget->set_listener(a, &heard);
     budget->tell_of_evictable(b);
     EXPECT_TRUE(budget->want_word(a));
     budget->wait(b, 4);
@@ -119,30 +125,30 @@ TEST_F(pool_budget_test, who_asks_for_word_hears_whether_room_may_have_come_sinc
 
 TEST_F(pool_budget_test,
        who_waits_hears_that_another_is_no_longer_at_work_and_not_that_it_still_is_not) {
-    int heard = 0;
-    budget->listen(a, [&] { ++heard; });
+    counting_listener heard;
+    budget->set_listener(a, &heard);
     budget->set_busy(b, true);
     budget->want_word(a);
     budget->set_busy(b, false);
-    EXPECT_EQ(heard, 1);
+    EXPECT_EQ(heard.count, 1);
     budget->want_word(a);
     budget->set_busy(b, false);
-    EXPECT_EQ(heard, 1);
+    EXPECT_EQ(heard.count, 1);
 }
 
 TEST_F(pool_budget_test, who_waits_hears_that_a_place_in_front_has_become_smaller) {
-    int heard = 0;
-    budget->listen(b, [&] { ++heard; });
+    counting_listener heard;
+    budget->set_listener(b, &heard);
     budget->wait(a, 9);
     budget->wait(b, 9);
     budget->wait(a, 9);
     budget->wait(a, 10);
-    EXPECT_EQ(heard, 0);
+    EXPECT_EQ(heard.count, 0);
     budget->wait(a, 8);
-    EXPECT_EQ(heard, 1);
+    EXPECT_EQ(heard.count, 1);
     budget->wait(b, 9);
     budget->wait(a, 0);
-    EXPECT_EQ(heard, 2);
+    EXPECT_EQ(heard.count, 2);
 }
 
 TEST_F(pool_budget_test, one_pool_has_the_turn_until_it_ends_it_or_is_not_busy) {
@@ -159,15 +165,15 @@ TEST_F(pool_budget_test, one_pool_has_the_turn_until_it_ends_it_or_is_not_busy) 
     budget->set_busy(a, false);
     EXPECT_FALSE(budget->is_turn_taken());
     EXPECT_TRUE(budget->take_turn(b));
-    int heard = 0;
-    budget->listen(a, [&] { ++heard; });
+    counting_listener heard;
+    budget->set_listener(a, &heard);
     budget->want_word(a);
     budget->end_turn(a);
     EXPECT_TRUE(budget->has_turn(b)) << "only who has it ends it";
-    EXPECT_EQ(heard, 0);
+    EXPECT_EQ(heard.count, 0);
     budget->end_turn(b);
     EXPECT_FALSE(budget->is_turn_taken());
-    EXPECT_EQ(heard, 1);
+    EXPECT_EQ(heard.count, 1);
     EXPECT_TRUE(budget->take_turn(b));
     {
         block_pool c(layout, budget);

@@ -9,6 +9,7 @@
 #include <filesystem>
 #include <fstream>
 #include <future>
+#include <limits>
 #include <thread>
 
 #include "storage/agents/agent_cache_store.hpp"
@@ -25,17 +26,37 @@ using semantic::tests::temp_dir;
 using outcome = prefix_arrival::outcome;
 using namespace std::chrono_literals;
 
-bool never() { return false; }
+/// Gives up at its so-manyth question.
+class patience final : public prefix_arrival::guard {
+  public:
+    explicit patience(int questions_max) : left_(questions_max) {}
+    bool should_give_up() const override { return --left_ <= 0; }
+
+  private:
+    mutable std::atomic<int> left_;
+};
+const patience endless{std::numeric_limits<int>::max()};
+const patience impatient{1};
+
+/// Keeps what arrives early.
+class early_keeper final : public prefix_receiver {
+  public:
+    void receive_arriving(restored_prefix prefix) override { begun.set_value(std::move(prefix)); }
+    bool has_one() { return future.valid() && future.wait_for(0s) == std::future_status::ready; }
+
+    std::promise<restored_prefix> begun;
+    std::future<restored_prefix> future = begun.get_future();
+};
 
 TEST(prefix_arrival, a_layer_is_there_when_its_last_piece_has_come) {
     prefix_arrival arrival({2, 1, 0});
     arrival.came(std::vector{0, 1});
-    EXPECT_EQ(arrival.wait(1, never), outcome::there);
-    EXPECT_EQ(arrival.wait(2, never), outcome::there);
-    EXPECT_EQ(arrival.wait(0, [] { return true; }), outcome::given_up);
+    EXPECT_EQ(arrival.wait(1, endless), outcome::there);
+    EXPECT_EQ(arrival.wait(2, endless), outcome::there);
+    EXPECT_EQ(arrival.wait(0, impatient), outcome::given_up);
     EXPECT_FALSE(arrival.complete());
     arrival.came(std::vector{0});
-    EXPECT_EQ(arrival.wait(0, [] { return true; }), outcome::there);
+    EXPECT_EQ(arrival.wait(0, impatient), outcome::there);
     EXPECT_TRUE(arrival.complete());
     arrival.failed();
     EXPECT_FALSE(arrival.complete());
@@ -43,19 +64,18 @@ TEST(prefix_arrival, a_layer_is_there_when_its_last_piece_has_come) {
 
 TEST(prefix_arrival, who_waits_is_woken_by_what_comes_and_by_what_never_will) {
     prefix_arrival arrival({1, 1});
-    auto first = std::async(std::launch::async, [&] { return arrival.wait(0, never); });
-    auto second = std::async(std::launch::async, [&] { return arrival.wait(1, never); });
+    auto first = std::async(std::launch::async, [&] { return arrival.wait(0, endless); });
+    auto second = std::async(std::launch::async, [&] { return arrival.wait(1, endless); });
     arrival.came(std::vector{0});
     EXPECT_EQ(first.get(), outcome::there);
     arrival.failed();
     EXPECT_EQ(second.get(), outcome::failed);
-    EXPECT_EQ(arrival.wait(0, never), outcome::failed);
+    EXPECT_EQ(arrival.wait(0, endless), outcome::failed);
 }
 
 TEST(prefix_arrival, who_waits_is_asked_again_and_again_whether_to_go_on) {
     prefix_arrival arrival({1});
-    int questions = 0;
-    EXPECT_EQ(arrival.wait(0, [&] { return ++questions == 5; }), outcome::given_up);
+    EXPECT_EQ(arrival.wait(0, patience(5)), outcome::given_up);
 }
 
 /// Four layers, each of which is a piece of its own in a file: 256 tokens take 147,456 bytes.
@@ -118,25 +138,24 @@ class early_restore_test : public testing::Test {
 TEST_F(early_restore_test, first_layers_can_be_used_while_the_last_are_still_on_the_disk) {
     const auto store = open();
     hold_from(2);
-    std::promise<restored_prefix> begun;
+    early_keeper keeper;
     auto whole = std::async(std::launch::async, [&] {
-        return store->restore(*store->find(id_of("a")), count,
-                              [&](restored_prefix early) { begun.set_value(std::move(early)); });
+        return store->restore(*store->find(id_of("a")), count, &keeper);
     });
-    const restored_prefix early = begun.get_future().get();
+    const restored_prefix early = keeper.future.get();
     EXPECT_EQ(early.tokens, count);
     EXPECT_EQ(early.tokens_read, count);
     ASSERT_EQ(early.blocks.size(), 3u);
     for (int layer = 0; layer < 2; ++layer) {
-        ASSERT_EQ(early.arrival->wait(layer, never), outcome::there);
+        ASSERT_EQ(early.arrival->wait(layer, endless), outcome::there);
         for (int block = 0; block < 2; ++block) EXPECT_TRUE(layer_holds(early, block, layer, 255));
     }
-    EXPECT_EQ(early.arrival->wait(2, [] { return true; }), outcome::given_up);
+    EXPECT_EQ(early.arrival->wait(2, impatient), outcome::given_up);
     // A sequence copies the block that it goes on in: all of that one is there already.
     for (int layer = 0; layer < 4; ++layer) EXPECT_TRUE(layer_holds(early, 2, layer, 87));
     EXPECT_EQ(store->inspect(id_of("a"))->tier, memory_tier::warm);
     let_go();
-    EXPECT_EQ(early.arrival->wait(3, never), outcome::there);
+    EXPECT_EQ(early.arrival->wait(3, endless), outcome::there);
     const auto restored = whole.get();
     ASSERT_TRUE(restored);
     EXPECT_EQ(restored->arrival, nullptr);
@@ -149,13 +168,13 @@ TEST_F(early_restore_test, a_last_layer_that_is_damaged_fails_the_arrival_and_sh
     for (const int block : {0, 1}) {
         const auto store = open();
         damage(files_of_blocks[static_cast<std::size_t>(block)], 1000);
-        std::shared_ptr<prefix_arrival> arrival;
-        const auto restored =
-            store->restore(*store->find(id_of("a")), count,
-                           [&](restored_prefix early) { arrival = early.arrival; });
+        early_keeper keeper;
+        const auto restored = store->restore(*store->find(id_of("a")), count, &keeper);
         ASSERT_TRUE(restored);
+        ASSERT_TRUE(keeper.has_one());
+        const auto arrival = keeper.future.get().arrival;
         ASSERT_NE(arrival, nullptr);
-        EXPECT_EQ(arrival->wait(0, never), outcome::failed);
+        EXPECT_EQ(arrival->wait(0, endless), outcome::failed);
         EXPECT_EQ(restored->tokens, block * 256);
         EXPECT_EQ(restored->why, shortfall::corrupt);
         EXPECT_TRUE(holds(layout, restored->blocks, tokens, restored->tokens));
@@ -167,11 +186,10 @@ TEST_F(early_restore_test,
        nothing_is_handed_out_early_when_a_file_or_the_block_to_be_copied_is_bad) {
     const auto expect_late = [&](int there) {
         const auto store = open();
-        bool early = false;
-        const auto restored =
-            store->restore(*store->find(id_of("a")), count, [&](restored_prefix) { early = true; });
+        early_keeper keeper;
+        const auto restored = store->restore(*store->find(id_of("a")), count, &keeper);
         ASSERT_TRUE(restored);
-        EXPECT_FALSE(early);
+        EXPECT_FALSE(keeper.has_one());
         EXPECT_EQ(restored->tokens, there);
     };
     constexpr int in_the_header = 4 * layer_file_bytes + 100;
@@ -187,11 +205,10 @@ TEST_F(early_restore_test,
 TEST_F(early_restore_test, what_is_in_the_pool_is_no_arrival) {
     const auto store = open();
     ASSERT_TRUE(store->restore(*store->find(id_of("a")), count));
-    bool early = false;
-    const auto restored =
-        store->restore(*store->find(id_of("a")), count, [&](restored_prefix) { early = true; });
+    early_keeper keeper;
+    const auto restored = store->restore(*store->find(id_of("a")), count, &keeper);
     EXPECT_EQ(restored->tokens, count);
-    EXPECT_FALSE(early);
+    EXPECT_FALSE(keeper.has_one());
 }
 
 // 64 files stay open while a prefix is read; of a longer one the others are opened twice.

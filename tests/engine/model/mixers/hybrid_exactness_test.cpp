@@ -185,8 +185,10 @@ TEST_P(hybrid_exactness, a_step_that_fails_leaves_the_former_state_as_it_was) {
     const std::vector<std::byte> before(m.state(*sequence).begin(), m.state(*sequence).end());
     ASSERT_TRUE(sequence->reserve(350));
     std::vector<std::byte> next(before.size());
-    const std::function<bool(int)> in_vain = [](int) { return false; };
-    sequence_step step{std::span(ids).subspan(300, 50), sequence.get(), {}, nullptr, &in_vain};
+    struct closed_gate final : layer_gate {
+        bool wait_for_layer(int) override { return false; }
+    } closed;
+    sequence_step step{std::span(ids).subspan(300, 50), sequence.get(), {}, nullptr, &closed};
     step.state = m.state(*sequence).data();
     step.next_state = next.data();
     EXPECT_THROW(m.model().forward({&step, 1}), layer_not_there);

@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include "tests/engine/scheduler/batch/silent_outputs.hpp"
 #include "tests/support/temp_dir.hpp"
 
 namespace semantic::engine {
@@ -69,13 +70,7 @@ class admitter_ : public testing::Test {
         *tokenizer::load(std::string(SEMANTIC_SOURCE_DIR) + "/etc/models/semantic-tiny");
     const answer_rules answers_{{}, 100000, {}};
     const chunk_policy chunks_{};
-    const batch_outputs outputs_{[](const job_ptr&, generation_event) {},
-                                 [](ended_request) {},
-                                 [](const storage::agent_id&, storage::save_extent) {},
-                                 [] { return false; },
-                                 [](const job_ptr&) {},
-                                 [] { return false; },
-                                 [](const job_ptr&, queued) {}};
+    silent_outputs outputs_;
     engine_probe probe_;
     wait_queue waiting_{*store_, probe_};
     sequence_set sequences_;

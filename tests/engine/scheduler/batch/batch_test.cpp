@@ -191,7 +191,7 @@ struct two_models {
         second = *other->allocate(block);
         options.shared->set_busy(*other, true);
         running.emplace(options);
-        running->on_room([this] { ++told; });
+        running->listen_for_room(told);
     }
     ~two_models() {
         asked.clear();  // what they hold of the store ends first

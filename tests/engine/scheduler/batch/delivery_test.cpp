@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "tests/engine/scheduler/bare_sequences.hpp"
+#include "tests/engine/scheduler/batch/silent_outputs.hpp"
 
 namespace semantic::engine {
 namespace {
@@ -33,19 +34,22 @@ class delivery_ : public tests::bare_sequences {
 
     open_choices choices_;
     engine_probe probe_;
-    std::vector<storage::save_extent> saves_;
-    std::vector<int> shown_;  // choices whose tokens were shown, in their order
-    std::vector<ended_request> ends_;
-    const batch_outputs outputs_{[this](const job_ptr&, generation_event event) {
-                                     if (auto* token = std::get_if<token_text>(&event))
-                                         shown_.push_back(token->choice);
-                                 },
-                                 [this](ended_request ended) { ends_.push_back(std::move(ended)); },
-                                 [this](const auto&, auto extent) { saves_.push_back(extent); },
-                                 [] { return false; },
-                                 [](const job_ptr&) {},
-                                 [] { return false; },
-                                 [](const job_ptr&, queued) {}};
+    struct kept_outputs final : silent_outputs {
+        void emit_event(const job_ptr&, generation_event event) override {
+            if (auto* token = std::get_if<token_text>(&event)) shown.push_back(token->choice);
+        }
+        void commit_end(ended_request ended) override { ends.push_back(std::move(ended)); }
+        void save_agent(const storage::agent_id&, storage::save_extent extent) override {
+            saves.push_back(extent);
+        }
+        std::vector<storage::save_extent> saves;
+        std::vector<int> shown;  // choices whose tokens were shown, in their order
+        std::vector<ended_request> ends;
+    };
+    kept_outputs outputs_;
+    std::vector<storage::save_extent>& saves_ = outputs_.saves;
+    std::vector<int>& shown_ = outputs_.shown;
+    std::vector<ended_request>& ends_ = outputs_.ends;
     delivery deliver_{pool_, *store_, early_save_tokens, set_, choices_, outputs_, probe_};
 };
 
