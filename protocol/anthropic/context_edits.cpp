@@ -134,8 +134,8 @@ std::int64_t most_tokens(const engine::conversation& chat) {
 /// Applies edits to one conversation, and counts its tokens where it must.
 class context_editor {
   public:
-    context_editor(engine::conversation& chat, const prompt_counter& count)
-        : chat_(chat), count_(count) {}
+    context_editor(engine::conversation& chat, const prompt_counter& counter)
+        : chat_(chat), counter_(counter) {}
 
     result<void> apply(const clear_tool_uses& edit);
     result<void> apply(const clear_thinking& edit);
@@ -157,7 +157,7 @@ class context_editor {
     std::vector<tool_use> tool_uses();
     result<int> tokens() {
         if (!tokens_) {
-            auto counted = count_(chat_);
+            auto counted = counter_.count_tokens(chat_);
             if (!counted) return counted.error();
             tokens_ = *counted;
             if (made_.original_tokens == 0) made_.original_tokens = *counted;
@@ -174,7 +174,7 @@ class context_editor {
     result<int> replace(engine::conversation edited, std::int64_t at_least);
 
     engine::conversation& chat_;
-    const prompt_counter& count_;
+    const prompt_counter& counter_;
     std::optional<int> tokens_;
     edited_context made_;
 };
@@ -206,7 +206,7 @@ bool has_definition(const engine::conversation& chat, const engine::tool_result_
 result<int> context_editor::replace(engine::conversation edited, std::int64_t at_least) {
     auto before = tokens();
     if (!before) return before.error();
-    auto after = count_(edited);
+    auto after = counter_.count_tokens(edited);
     if (!after) return after.error();
     const int saved = *before - *after;
     if (saved < at_least) return 0;
@@ -277,8 +277,8 @@ result<void> context_editor::apply(const clear_thinking& edit) {
 }  // namespace
 
 result<edited_context> apply_context_edits(const context_edits& edits, engine::conversation& chat,
-                                           const prompt_counter& count) {
-    context_editor editor(chat, count);
+                                           const prompt_counter& counter) {
+    context_editor editor(chat, counter);
     for (const auto& each : edits.list) {
         auto done = std::visit([&](const auto& edit) { return editor.apply(edit); }, each);
         if (!done) return done.error();

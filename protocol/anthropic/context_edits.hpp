@@ -6,7 +6,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <functional>
 #include <optional>
 #include <set>
 #include <string>
@@ -50,8 +49,14 @@ struct context_edits {
 context_edits parse_context_edits(const json_cursor& root, const request_limits& limits,
                                   left_out_names& left_out);
 
-/// Tokens of a conversation's prompt.
-using prompt_counter = std::function<result<int>(const engine::conversation& chat)>;
+class prompt_counter {
+  public:
+    /// Returns: how many tokens the conversation's prompt has.
+    virtual result<int> count_tokens(const engine::conversation& chat) const = 0;
+
+  protected:
+    ~prompt_counter() = default;
+};
 
 struct edited_context {
     boost::json::array applied{};  // as the reply has them
@@ -60,8 +65,8 @@ struct edited_context {
     const compact* summary = nullptr;
 };
 /// Applies the edits to `chat` in their order. Counts as seldom as it can. Errors: those of
-/// `count`.
+/// `counter`.
 result<edited_context> apply_context_edits(const context_edits& edits, engine::conversation& chat,
-                                           const prompt_counter& count);
+                                           const prompt_counter& counter);
 
 }  // namespace semantic::protocol::anthropic

@@ -51,11 +51,11 @@ thread_fields parse_thread(const json_cursor& root, const messages_limits& limit
 
 /// The messages; those of a thread with its tools.
 engine::conversation parse_chat(const json_cursor& root, const thread_fields& thread,
-                                const messages_limits& limits, const thread_tools& tools_of,
+                                const messages_limits& limits, thread_reader* threads,
                                 left_out_names& left_out) {
     if (!root.ok() || thread.continues.empty()) return parse_conversation(root, limits, left_out);
     result<engine::tool_lists> tools = thread_not_found(thread.continues);
-    if (tools_of) tools = tools_of(thread.continues);
+    if (threads != nullptr) tools = threads->read_tools(thread.continues);
     if (tools) return parse_conversation(root, limits, left_out, *std::move(tools));
     root.at("thread")
         .at("previous_message_id")
@@ -192,7 +192,7 @@ void parse_edits(const json_cursor& root, const messages_limits& limits, left_ou
 }
 
 messages_request parse_root(const json_cursor& root, const messages_limits& limits,
-                            const thread_tools& tools_of) {
+                            thread_reader* threads) {
     messages_request request;
     refuse_what_changes_the_meaning(root);
     request.thread = parse_thread(root, limits);
@@ -201,7 +201,7 @@ messages_request parse_root(const json_cursor& root, const messages_limits& limi
     if (!max_tokens) root.place("max_tokens").fail(errc::missing_field, "field required");
     request.max_tokens = max_tokens.value_or(0);
     left_out_names left_out;
-    request.chat = parse_chat(root, request.thread, limits, tools_of, left_out);
+    request.chat = parse_chat(root, request.thread, limits, threads, left_out);
     if (auto list = root.find("stop_sequences"))
         request.stop_sequences = parse_stop_list(*list, limits);
     request.ending = parse_ending(root, request.max_tokens, limits);
@@ -235,21 +235,21 @@ failure thread_not_found(std::string_view message_id) {
 }
 
 result<messages_request> parse_messages(std::string_view body, const messages_limits& limits,
-                                        const thread_tools& tools_of) {
+                                        thread_reader* threads) {
     return read_object(body, limits.json,
-                       [&](const json_cursor& root) { return parse_root(root, limits, tools_of); });
+                       [&](const json_cursor& root) { return parse_root(root, limits, threads); });
 }
 
 result<count_tokens_request> parse_count_tokens(std::string_view body,
                                                 const messages_limits& limits,
-                                                const thread_tools& tools_of) {
+                                                thread_reader* threads) {
     return read_object(body, limits.json, [&](const json_cursor& root) {
         count_tokens_request request;
         refuse_what_changes_the_meaning(root);
         request.model = bounded_at(root, "model", limits.id_bytes_max);
         request.thread = parse_thread(root, limits);
         left_out_names left_out;
-        request.chat = parse_chat(root, request.thread, limits, tools_of, left_out);
+        request.chat = parse_chat(root, request.thread, limits, threads, left_out);
         request.thinking = parse_thinking(root);
         request.edits = parse_context_edits(root, limits, left_out);
         parse_template_values(root, request.thinking, request.chat);

@@ -4,7 +4,6 @@
 // (protocol/README.md).
 
 #include <cstddef>
-#include <functional>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -21,9 +20,16 @@ struct messages_limits : request_limits {
     std::size_t blocks_per_message_max = 10'000;
 };
 
-/// Asks for the tools of a message thread by its latest answer. Errors: not_found, with the
-/// vendor's code, and why that answer cannot be gone on from.
-using thread_tools = std::function<result<engine::tool_lists>(const std::string& message_id)>;
+/// Knows message threads.
+class thread_reader {
+  public:
+    /// The tools of the thread with this latest answer. Errors: not_found, with the vendor's code,
+    /// and why that answer cannot be gone on from.
+    virtual result<engine::tool_lists> read_tools(const std::string& message_id) = 0;
+
+  protected:
+    ~thread_reader() = default;
+};
 
 /// What a request says about its message thread.
 struct thread_fields {
@@ -50,12 +56,12 @@ struct messages_request : answer_request {
 /// The refusal of an answer that nobody knows, or that cannot be gone on from any more.
 failure thread_not_found(std::string_view message_id);
 
-/// `tools_of`: asked when the request continues a thread, which has tools of its own; without it
+/// `threads`: asked when the request continues a thread, which has tools of its own; null where
 /// there are no threads to continue.
 /// Errors: malformed_json, body_too_large, missing_field, bad_value, unsupported; each names the
-/// JSON path; those of `tools_of`.
+/// JSON path; those of `threads`.
 result<messages_request> parse_messages(std::string_view body, const messages_limits& limits = {},
-                                        const thread_tools& tools_of = {});
+                                        thread_reader* threads = nullptr);
 
 struct count_tokens_request {
     std::string model;
@@ -67,7 +73,7 @@ struct count_tokens_request {
 /// The same fields and errors; max_tokens is not needed.
 result<count_tokens_request> parse_count_tokens(std::string_view body,
                                                 const messages_limits& limits = {},
-                                                const thread_tools& tools_of = {});
+                                                thread_reader* threads = nullptr);
 /// {"input_tokens":n}; `original_tokens`: what it was before edits, or 0 where the request has
 /// none.
 std::string count_tokens_body(int input_tokens, int original_tokens = 0);

@@ -25,14 +25,14 @@ anthropic::messages_limits limits_of(const services& server) {
 }
 
 /// The thread that a request continues, as it is looked up while the request is parsed.
-class thread_lookup {
+class thread_lookup final : public anthropic::thread_reader {
   public:
     thread_lookup(const services& server, const request& incoming)
         : server_(server), engine_(*incoming.engine), tenant_(tenant_of(incoming)) {}
 
     const storage::tenant_id& tenant() const { return tenant_; }
 
-    protocol::result<engine::tool_lists> tools_of(const std::string& id) {
+    protocol::result<engine::tool_lists> read_tools(const std::string& id) override {
         auto turn = engine_.find_thread(tenant_, id);
         if (!turn) return anthropic::thread_not_found(id);
         if (turn->is_continued)
@@ -105,15 +105,28 @@ protocol::result<int> count_prompt(const request& incoming, const storage::tenan
     return told(incoming.engine->count_continued(continued));
 }
 
+/// Counts the prompt of an edited conversation as the request has it.
+class edit_counter final : public anthropic::prompt_counter {
+  public:
+    edit_counter(const request& incoming, const engine::thinking_params& thinking)
+        : incoming_(incoming), thinking_(thinking) {}
+
+    protocol::result<int> count_tokens(const engine::conversation& chat) const override {
+        return count_prompt(incoming_, {}, chat, thinking_, {});
+    }
+
+  private:
+    const request& incoming_;
+    const engine::thinking_params& thinking_;
+};
+
 /// Edits what a request has in its body: the rest of a thread is the agent's memory.
 protocol::result<anthropic::edited_context> edit_context(const request& incoming,
                                                          const anthropic::context_edits& edits,
                                                          const engine::thinking_params& thinking,
                                                          engine::conversation& chat) {
-    const auto count = [&](const engine::conversation& edited) {
-        return count_prompt(incoming, {}, edited, thinking, {});
-    };
-    return anthropic::apply_context_edits(edits, chat, count);
+    const edit_counter counter(incoming, thinking);
+    return anthropic::apply_context_edits(edits, chat, counter);
 }
 
 bool has_tools(const engine::conversation& chat) {
@@ -212,9 +225,7 @@ net::awaitable<reply> post_messages(const services& server, const request& incom
     if (!parent) co_return error_response(incoming, parent.error());
     thread_lookup thread(server, incoming);
     auto parse = [&] {
-        return anthropic::parse_messages(
-            incoming.body, limits_of(server),
-            [&thread](const std::string& id) { return thread.tools_of(id); });
+        return anthropic::parse_messages(incoming.body, limits_of(server), &thread);
     };
     auto parsed = co_await parse_body(server, incoming, parse);
     if (!parsed) co_return error_response(incoming, parsed.error());
@@ -264,9 +275,7 @@ net::awaitable<reply> post_count_tokens(const services& server, const request& i
                                         client_link&) {
     thread_lookup thread(server, incoming);
     auto parse = [&] {
-        return anthropic::parse_count_tokens(
-            incoming.body, limits_of(server),
-            [&thread](const std::string& id) { return thread.tools_of(id); });
+        return anthropic::parse_count_tokens(incoming.body, limits_of(server), &thread);
     };
     // A tenant's long bodies run one after the other: each may take several times as much
     // memory as it has bytes.

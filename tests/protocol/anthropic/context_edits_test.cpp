@@ -38,22 +38,20 @@ messages_request parsed(const std::string& edits, int turns = 6) {
 }
 
 /// A token for each byte of the results and thoughts.
-struct byte_counter {
-    int calls = 0;
-    prompt_counter counter() {
-        return [this](const engine::conversation& chat) -> result<int> {
-            ++calls;
-            std::size_t bytes = 0;
-            for (const engine::message& each : chat.messages)
-                for (const engine::content_part& part : each.parts) {
-                    if (auto* found = std::get_if<engine::tool_result_part>(&part))
-                        bytes += found->text.size();
-                    if (auto* thought = std::get_if<engine::thinking_part>(&part))
-                        bytes += thought->text.size();
-                }
-            return static_cast<int>(bytes);
-        };
+struct byte_counter final : prompt_counter {
+    result<int> count_tokens(const engine::conversation& chat) const override {
+        ++calls;
+        std::size_t bytes = 0;
+        for (const engine::message& each : chat.messages)
+            for (const engine::content_part& part : each.parts) {
+                if (auto* found = std::get_if<engine::tool_result_part>(&part))
+                    bytes += found->text.size();
+                if (auto* thought = std::get_if<engine::thinking_part>(&part))
+                    bytes += thought->text.size();
+            }
+        return static_cast<int>(bytes);
     }
+    mutable int calls = 0;
 };
 
 int cleared_results(const engine::conversation& chat) {
@@ -69,7 +67,7 @@ TEST(context_edits, old_results_are_cleared_and_reported) {
     auto request = parsed(R"({"type":"clear_tool_uses_20250919","trigger":{"type":"input_tokens",)"
                           R"("value":5000},"keep":{"type":"tool_uses","value":2}})");
     byte_counter tokens;
-    auto edited = apply_context_edits(request.edits, request.chat, tokens.counter());
+    auto edited = apply_context_edits(request.edits, request.chat, tokens);
     ASSERT_TRUE(edited);
     EXPECT_EQ(cleared_results(request.chat), 4);
     ASSERT_EQ(edited->applied.size(), 1u);
@@ -85,7 +83,7 @@ TEST(context_edits, at_the_trigger_nothing_happens_and_above_it_something) {
         auto request = parsed(R"({"type":"clear_tool_uses_20250919","trigger":{"type":")" +
                               std::string(kind) + R"(","value":)" + std::to_string(value) + "}}");
         byte_counter tokens;
-        auto edited = apply_context_edits(request.edits, request.chat, tokens.counter());
+        auto edited = apply_context_edits(request.edits, request.chat, tokens);
         return edited->applied.size();
     };
     EXPECT_EQ(at(6 * 1003, "input_tokens"), 0u);
@@ -98,7 +96,7 @@ TEST(context_edits, a_prompt_that_cannot_reach_the_trigger_is_not_counted) {
     auto request = parsed(R"({"type":"clear_tool_uses_20250919"},{"type":"compact_20260112"},)"
                           R"({"type":"clear_thinking_20251015","keep":"all"})");
     byte_counter tokens;
-    auto edited = apply_context_edits(request.edits, request.chat, tokens.counter());
+    auto edited = apply_context_edits(request.edits, request.chat, tokens);
     EXPECT_EQ(tokens.calls, 0);
     EXPECT_TRUE(edited->applied.empty());
     EXPECT_EQ(edited->summary, nullptr);
@@ -110,12 +108,12 @@ TEST(context_edits, named_tools_are_spared_and_inputs_go_where_asked) {
         R"("keep":{"type":"tool_uses","value":0},"exclude_tools":["first"],)";
     byte_counter tokens;
     auto request = parsed(edit + R"("clear_tool_inputs":true})");
-    apply_context_edits(request.edits, request.chat, tokens.counter());
+    apply_context_edits(request.edits, request.chat, tokens);
     EXPECT_EQ(cleared_results(request.chat), 5);
     EXPECT_NE(outline(request.chat).find("look {}"), std::string::npos);
     EXPECT_NE(outline(request.chat).find(R"(first {"a":1})"), std::string::npos);
     auto named = parsed(edit + R"("clear_tool_inputs":["other"]})");
-    apply_context_edits(named.edits, named.chat, tokens.counter());
+    apply_context_edits(named.edits, named.chat, tokens);
     EXPECT_EQ(outline(named.chat).find("look {}"), std::string::npos);
 }
 
@@ -123,7 +121,7 @@ TEST(context_edits, what_saves_too_little_is_left) {
     auto request = parsed(R"({"type":"clear_tool_uses_20250919","trigger":{"type":"tool_uses",)"
                           R"("value":1},"clear_at_least":{"type":"input_tokens","value":50000}})");
     byte_counter tokens;
-    auto edited = apply_context_edits(request.edits, request.chat, tokens.counter());
+    auto edited = apply_context_edits(request.edits, request.chat, tokens);
     EXPECT_EQ(cleared_results(request.chat), 0);
     EXPECT_TRUE(edited->applied.empty());
 }
@@ -132,7 +130,7 @@ TEST(context_edits, old_thoughts_go_but_for_the_latest) {
     auto request = parsed(R"({"type":"clear_thinking_20251015","keep":{"type":"thinking_turns",)"
                           R"("value":2}})");
     byte_counter tokens;
-    auto edited = apply_context_edits(request.edits, request.chat, tokens.counter());
+    auto edited = apply_context_edits(request.edits, request.chat, tokens);
     ASSERT_EQ(edited->applied.size(), 1u);
     EXPECT_EQ(edited->applied[0].at("cleared_thinking_turns"), 4);
     EXPECT_EQ(edited->applied[0].at("cleared_input_tokens"), 12);
@@ -146,7 +144,7 @@ TEST(context_edits, a_summary_is_due_above_its_trigger) {
         EXPECT_NE(request.rest_of_body.find(R"("model":"m")"), std::string::npos);
         EXPECT_EQ(request.rest_of_body.find("messages"), std::string::npos);
         byte_counter tokens;
-        auto edited = apply_context_edits(request.edits, request.chat, tokens.counter());
+        auto edited = apply_context_edits(request.edits, request.chat, tokens);
         EXPECT_EQ(edited->summary != nullptr, value < 6 * 1003);
         EXPECT_TRUE(edited->summary == nullptr || edited->summary->instructions == "Be short.");
     }
@@ -158,9 +156,11 @@ TEST(context_edits, others_are_left_out_by_name_and_a_failed_count_is_an_error) 
     EXPECT_TRUE(request.edits.is_asked);
     auto due = parsed(R"({"type":"clear_tool_uses_20250919","trigger":{"type":"tool_uses",)"
                       R"("value":1}})");
-    const auto failing = [](const engine::conversation&) -> result<int> {
-        return fail(errc::bad_value, "no");
-    };
+    struct failing_counter final : prompt_counter {
+        result<int> count_tokens(const engine::conversation&) const override {
+            return fail(errc::bad_value, "no");
+        }
+    } failing;
     EXPECT_FALSE(apply_context_edits(due.edits, due.chat, failing));
     EXPECT_FALSE(parse_messages(R"({"model":"m","max_tokens":5,"messages":[{"role":"user",)"
                                 R"("content":"x"}],"context_management":{"edits":[)" +

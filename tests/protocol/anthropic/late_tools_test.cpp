@@ -138,15 +138,18 @@ TEST(late_tools, where_a_hosted_search_would_find_them_all_are_told_at_once) {
 }
 
 TEST(late_tools, those_of_a_thread_go_on_with_it) {
-    engine::tool_lists lists;
-    lists.told = {{"a", "", "{}"}};
-    lists.deferred = {{"b", "", "{}"}, {"c", "", "{}"}};
-    lists.callable = {{"a", "", "{}"}, {"b", "", "{}"}};
+    struct one_thread final : thread_reader {
+        result<engine::tool_lists> read_tools(const std::string&) override { return lists; }
+        engine::tool_lists lists;
+    } thread;
+    thread.lists.told = {{"a", "", "{}"}};
+    thread.lists.deferred = {{"b", "", "{}"}, {"c", "", "{}"}};
+    thread.lists.callable = {{"a", "", "{}"}, {"b", "", "{}"}};
     const auto request = parse_messages(
         R"({"model":"m","max_tokens":5,"thread":{"type":"continue","previous_message_id":"msg_1"},)"
         R"("messages":[)" +
             user + "," + change("tool_addition", reference("c")) + "]}",
-        {}, [&](const std::string&) -> result<engine::tool_lists> { return lists; });
+        {}, &thread);
     ASSERT_TRUE(request) << request.error().message;
     EXPECT_EQ(names(request->chat.tools), list{"a"});
     EXPECT_EQ(names(request->chat.callable_tools()), (list{"a", "b", "c"}));

@@ -442,21 +442,23 @@ TEST(parse_messages, thread_is_created_or_continued_with_the_tools_that_it_has) 
     EXPECT_EQ(created.thread.continues, "");
     EXPECT_EQ(created.chat.system, "S");
 
-    thread_tools tools_of = [](const std::string& id) {
-        EXPECT_EQ(id, "msg_1");
-        return engine::tool_lists{{{"look", "", "{}", false}}};
-    };
+    struct one_thread final : thread_reader {
+        result<engine::tool_lists> read_tools(const std::string& id) override {
+            EXPECT_EQ(id, "msg_1");
+            return engine::tool_lists{{{"look", "", "{}", false}}};
+        }
+    } threads;
     const std::string thread = R"(,"thread":{"type":"continue","previous_message_id":"msg_1"})";
     auto continued = parse_messages(
-        body(thread + R"(,"tool_choice":{"type":"tool","name":"look"})"), {}, tools_of);
+        body(thread + R"(,"tool_choice":{"type":"tool","name":"look"})"), {}, &threads);
     ASSERT_TRUE(continued) << continued.error().message;
     EXPECT_TRUE(continued->thread.is_kept);
     EXPECT_EQ(continued->thread.continues, "msg_1");
     ASSERT_EQ(continued->chat.tools.size(), 1u);
     EXPECT_EQ(continued->form.what, engine::output_form::kind::calls);
     EXPECT_FALSE(parse_messages(body(thread + R"(,"tool_choice":{"type":"tool","name":"x"})"), {},
-                                tools_of));
-    auto counted = parse_count_tokens(body(thread), {}, tools_of);
+                                &threads));
+    auto counted = parse_count_tokens(body(thread), {}, &threads);
     ASSERT_TRUE(counted) << counted.error().message;
     EXPECT_EQ(counted->thread.continues, "msg_1");
     EXPECT_EQ(counted->chat.tools.size(), 1u);
