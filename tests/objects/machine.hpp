@@ -6,6 +6,7 @@
 #include "storage/objects/agents/common_secret.hpp"
 #include "storage/objects/agents/shared_agents.hpp"
 #include "storage/objects/directory_objects.hpp"
+#include "storage/objects/encryption/encrypted_objects.hpp"
 #include "tests/objects/slow_objects.hpp"
 #include "tests/storage/agents/store_fixture.hpp"
 #include "tests/support/temp_dir.hpp"
@@ -20,12 +21,13 @@ inline constexpr std::chrono::milliseconds patience{20'000};
 struct machine {
     machine(const std::string& objects_path, const std::string& cache_path,
             kv_layout rows = small_layout(), file_system* object_files = nullptr,
-            file_system* cache_files = nullptr)
+            file_system* cache_files = nullptr, object_keys keys = {})
         : layout(std::move(rows)),
           pool(layout, layout.frame_bytes() * 1000),
           objects(std::move(*open_directory_objects(
               object_files != nullptr ? *object_files : posix_file_system(), objects_path))),
           path(cache_path) {
+        if (!keys.empty()) objects = make_encrypted_objects(std::move(objects), std::move(keys));
         const auto agreed = agree_on_secret(*objects, posix_file_system(), path);
         EXPECT_TRUE(agreed) << agreed.error().what;
         store = std::move(*agent_cache_store::open(options_for(path, cache_files), pool));

@@ -4,9 +4,12 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <string>
+#include <vector>
 
 #include "storage/disk/block_format.hpp"
 #include "storage/objects/agents/object_sweep.hpp"
+#include "storage/objects/encryption/object_keys.hpp"
 #include "tests/objects/machine.hpp"
 
 namespace semantic::storage {
@@ -97,6 +100,84 @@ TEST(shared_states, are_swept_when_no_memory_has_had_them_for_the_grace_period) 
     machine b(objects.path(), second.path(), recurrent_layout());
     ASSERT_TRUE(b.fetch("ada"));
     EXPECT_TRUE(b.has("ada", tokens));
+}
+
+/// Machines whose objects leave encrypted, and the store below the encryption.
+class encrypted_states : public testing::Test {
+  protected:
+    static object_keys key_of(char each) { return {std::string(object_key_bytes, each)}; }
+    machine open(const temp_dir& cache, char key) {
+        return {objects_.path(), cache.path(), recurrent_layout(), nullptr, nullptr, key_of(key)};
+    }
+    std::unique_ptr<object_store> open_plain() {
+        return std::move(*open_directory_objects(posix_file_system(), objects_.path()));
+    }
+    void save(machine& at) {
+        at.put("ada", tokens_);
+        ASSERT_TRUE(at.shared->wait_until_idle(patience));
+    }
+
+    const temp_dir objects_, first_, second_;
+    const std::vector<token_id> tokens_ = some_tokens(30);
+};
+
+TEST_F(encrypted_states, show_nothing_of_themselves_and_restore_where_the_key_is) {
+    machine a = open(first_, 'a');
+    save(a);
+    const auto plain = open_plain();
+    for (const int place : kept_places(30)) {
+        std::string sealed, contents;
+        ASSERT_TRUE(plain->get(object_of(tokens_, place), sealed));
+        ASSERT_TRUE(a.objects->get(object_of(tokens_, place), contents));
+        const auto kept = make_kept(a.pool, tokens_, place);
+        const std::string state(reinterpret_cast<const char*>(kept->bytes().data()),
+                                a.layout.state_bytes());
+        EXPECT_NE(contents.find(state), std::string::npos) << place;
+        // No run of 16 bytes of the state, nor of the header before it, is in what left.
+        for (std::size_t at = 0; at + 16 <= contents.size(); at += 16)
+            ASSERT_EQ(sealed.find(contents.substr(at, 16)), std::string::npos) << place;
+        for (std::size_t at = 0; at + 16 <= state.size(); ++at)
+            ASSERT_EQ(sealed.find(state.substr(at, 16)), std::string::npos) << place;
+    }
+    machine b = open(second_, 'a');
+    ASSERT_TRUE(b.fetch("ada"));
+    for (const int place : kept_places(30)) {
+        const auto restored = b.store->restore(*b.store->find(id_of("ada")), place);
+        ASSERT_TRUE(restored);
+        EXPECT_TRUE(kept_holds(b.layout, restored->state, tokens_, place)) << place;
+    }
+}
+
+TEST_F(encrypted_states, of_another_key_are_a_miss_that_names_the_key) {
+    machine a = open(first_, 'a');
+    save(a);
+    // One state alone is sealed with a key that this machine has not got.
+    std::string contents;
+    ASSERT_TRUE(a.objects->get(object_of(tokens_, 30), contents));
+    const auto other = make_encrypted_objects(open_plain(), key_of('b'));
+    ASSERT_TRUE(other->put(object_of(tokens_, 30), contents, always()));
+    machine b = open(second_, 'a');
+    const auto found = b.shared->refresh(id_of("ada"));
+    ASSERT_FALSE(found);
+    EXPECT_NE(found.error().what.find("key"), std::string::npos) << found.error().what;
+    EXPECT_EQ(b.store->find(id_of("ada")), nullptr);
+    // What the first machine has itself is none the worse.
+    EXPECT_TRUE(a.has("ada", tokens_));
+}
+
+TEST_F(encrypted_states, one_with_a_changed_bit_is_a_miss_and_never_used) {
+    machine a = open(first_, 'a');
+    save(a);
+    const auto plain = open_plain();
+    std::string sealed;
+    ASSERT_TRUE(plain->get(object_of(tokens_, 30), sealed));
+    sealed[sealed.size() / 2] = static_cast<char>(sealed[sealed.size() / 2] ^ 1);
+    ASSERT_TRUE(plain->put(object_of(tokens_, 30), sealed, always()));
+    machine b = open(second_, 'a');
+    const auto found = b.shared->refresh(id_of("ada"));
+    ASSERT_FALSE(found);
+    EXPECT_EQ(found.error().code, object_errc::corrupt) << found.error().what;
+    EXPECT_EQ(b.store->find(id_of("ada")), nullptr);
 }
 
 }  // namespace
