@@ -19,6 +19,7 @@
 #include "server/runtime/start_failure.hpp"
 #include "server/runtime/version.hpp"
 #include "server/service/service_manager.hpp"
+#include "storage/files/unreadable_page.hpp"
 #include "storage/objects/encryption/encrypted_objects.hpp"
 #include "storage/objects/open_object_store.hpp"
 #include "storage/objects/redis/agent_leases.hpp"
@@ -307,6 +308,7 @@ int run(int argc, char** argv) try {
 
 int main(int argc, char** argv) {
     server::bound_heaps();
+    storage::report_unreadable_pages("semantic-server");
     const int status = run(argc, argv);
     if (status == 0) return status;
     // What failed for want of memory may fail for ever in the exit handlers of libraries: OpenBLAS

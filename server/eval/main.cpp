@@ -9,6 +9,7 @@
 #include "server/config/model_path.hpp"
 #include "server/eval/command_line.hpp"
 #include "server/eval/fetch.hpp"
+#include "storage/files/unreadable_page.hpp"
 
 namespace {
 
@@ -94,6 +95,7 @@ int main(int argc, char** argv) {
         print_usage(std::cerr);
         return 1;
     }
+    semantic::storage::report_unreadable_pages("semantic-eval");
     try {
         using namespace semantic;
         eval::set_embedded_model(server::find_embedded_model(server::executable_path(argv[0])));

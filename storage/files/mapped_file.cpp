@@ -1,13 +1,20 @@
 #include "storage/files/mapped_file.hpp"
 
+#include <algorithm>
+#include <array>
+#include <atomic>
 #include <cerrno>
+#include <csignal>
 #include <cstdint>
 #include <cstring>
 #include <fcntl.h>
+#include <mutex>
+#include <string_view>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "storage/files/unreadable_page.hpp"
 #include "storage/types/assert.hpp"
 
 namespace semantic::storage {
@@ -20,7 +27,90 @@ failure os_failure(const std::string& path, const char* call) {
             path + ": " + call + ": " + std::strerror(code)};
 }
 
+/// What a signal handler can say of a mapping: it may neither wait nor allocate.
+struct mapped_name {
+    std::atomic<std::uintptr_t> begin{0};  // 0: free
+    std::atomic<std::uintptr_t> end{0};
+    std::array<char, 512> path{};  // ends in 0; written before `begin`
+};
+
+std::array<mapped_name, mapped_names_max> mapped_names;
+std::mutex names_mutex;  // who writes mapped_names
+std::atomic<const char*> program_name{nullptr};
+
+void name_mapping(std::span<const std::byte> bytes, const std::string& path) {
+    std::lock_guard lock(names_mutex);
+    const auto slot = std::ranges::find_if(
+        mapped_names, [](const mapped_name& each) { return each.begin.load() == 0; });
+    if (slot == mapped_names.end()) return;
+    slot->path.fill('\0');
+    path.copy(slot->path.data(), slot->path.size() - 1);
+    const auto begin = reinterpret_cast<std::uintptr_t>(bytes.data());
+    slot->end.store(begin + bytes.size());
+    slot->begin.store(begin);
+}
+
+void forget_mapping(std::span<const std::byte> bytes) {
+    std::lock_guard lock(names_mutex);
+    const auto begin = reinterpret_cast<std::uintptr_t>(bytes.data());
+    const auto slot = std::ranges::find_if(
+        mapped_names, [&](const mapped_name& each) { return each.begin.load() == begin; });
+    if (slot != mapped_names.end()) slot->begin.store(0);
+}
+
+/// Null where no mapping with a name has the address.
+const char* path_at(std::uintptr_t address) noexcept {
+    const auto page = static_cast<std::uintptr_t>(::sysconf(_SC_PAGESIZE));
+    for (const mapped_name& each : mapped_names) {
+        const std::uintptr_t begin = each.begin.load();
+        // Of the last page there may be more than the file has bytes.
+        if (begin != 0 && address >= begin && address < (each.end.load() + page - 1) / page * page)
+            return each.path.data();
+    }
+    return nullptr;
+}
+
+void write_error(std::string_view text) noexcept {
+    [[maybe_unused]] const ssize_t written = ::write(STDERR_FILENO, text.data(), text.size());
+}
+
+/// Of a handler of SIGBUS: the signal waits until the handler returns, to where the fault was.
+void end_by_sigbus() noexcept {
+    struct sigaction usual {};
+    usual.sa_handler = SIG_DFL;
+    ::sigaction(SIGBUS, &usual, nullptr);
+    ::raise(SIGBUS);
+}
+
+/// Calls nothing that signal handlers may not (man 7 signal-safety).
+void report_unreadable_page(int, siginfo_t* info, void*) {
+    static std::atomic_flag is_reporting;
+    if (info->si_code <= 0) return end_by_sigbus();  // sent by somebody
+    // Threads that share a model meet the same fault; the first one reports it and ends the
+    // process.
+    if (is_reporting.test_and_set())
+        for (;;) ::pause();
+    const char* path = path_at(reinterpret_cast<std::uintptr_t>(info->si_addr));
+    write_error(program_name.load());
+    write_error(": cannot read a page of ");
+    write_error(path == nullptr ? "a mapped file" : path);
+    write_error(
+        ": the disk failed, or the file was shortened while it was in use. Saved memories are not "
+        "affected. Remove the file if it is in packed/, which the next start makes again; else "
+        "bring the model again\n");
+    end_by_sigbus();
+}
+
 }  // namespace
+
+void report_unreadable_pages(const char* program) noexcept {
+    program_name.store(program);
+    struct sigaction reporting {};
+    reporting.sa_sigaction = report_unreadable_page;
+    reporting.sa_flags = SA_SIGINFO;
+    ::sigemptyset(&reporting.sa_mask);
+    ::sigaction(SIGBUS, &reporting, nullptr);
+}
 
 result<mapped_file> mapped_file::open(const std::string& path) {
     const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
@@ -44,11 +134,15 @@ result<mapped_file> mapped_file::open(const std::string& path) {
     const failure map_failure = mapped == MAP_FAILED ? os_failure(path, "mmap") : failure{};
     ::close(fd);
     if (mapped == MAP_FAILED) return map_failure;
-    return mapped_file({static_cast<const std::byte*>(mapped), file_bytes});
+    const std::span bytes(static_cast<const std::byte*>(mapped), file_bytes);
+    name_mapping(bytes, path);
+    return mapped_file(bytes);
 }
 
 mapped_file::~mapped_file() {
-    if (!bytes_.empty()) ::munmap(const_cast<std::byte*>(bytes_.data()), bytes_.size());
+    if (bytes_.empty()) return;
+    forget_mapping(bytes_);
+    ::munmap(const_cast<std::byte*>(bytes_.data()), bytes_.size());
 }
 
 void mapped_file::drop(std::span<const std::byte> part) const noexcept {

@@ -19,6 +19,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import {
   assistant,
   converse,
+  launch,
   main,
   make_folder,
   prompt_tokens,
@@ -193,6 +194,50 @@ await main(
         }
         await second.stop();
       }
+    },
+
+    async 'weights that are cut off while they are used end the server, which says which'() {
+      const folder = copy_of(cache);
+      const first = await Server.start({ cache: folder, args: ['--weights-access', 'map'] });
+      const [packed] = files_below(folder, '.packed');
+      truncateSync(packed, 0);
+      await assert.rejects(first.ask('torn', messages));
+      const { signal, err } = await first.ended;
+      assert.equal(signal, 'SIGBUS', err);
+      const told_line = err.split('\n').find((line) => line.includes('cannot read a page of'));
+      assert.ok(told_line?.startsWith(`semantic-server: cannot read a page of ${packed}: `), err);
+      // They are made again, and the memory is what it was.
+      const second = await Server.start({ cache: folder, args: ['--weights-access', 'map'] });
+      const answer = await second.ask('torn', messages);
+      assert.equal(text_of(answer), text_of(whole.answer));
+      assert.equal(answer.usage.cache_read_input_tokens, whole.read);
+      assert.ok(statSync(packed).size > 0);
+      assert.equal((await second.stop()).code, 0);
+    },
+
+    async 'a start that is killed while it writes packed weights leaves them whole or absent'() {
+      const folder = copy_of(cache);
+      const [packed] = files_below(folder, '.packed');
+      const size = statSync(packed).size;
+      let torn = 0;
+      for (let round = 0; round < 8; ++round) {
+        rmSync(packed, { force: true });
+        const { child, ended } = launch(['--port', '0', '--cache-dir', folder]);
+        const give_up = Date.now() + 20_000;
+        const has_begun = () => files_below(folder, `packed${sep}new.tmp`).length > 0;
+        while (!has_begun() && !existsSync(packed) && Date.now() < give_up) await sleep(1);
+        await sleep(round % 4);
+        child.kill('SIGKILL');
+        await ended;
+        torn += has_begun() ? 1 : 0;
+        if (existsSync(packed)) assert.equal(statSync(packed).size, size);
+      }
+      console.log(`        ${torn} of 8 starts were killed before the file was whole`);
+      const { answer, read } = await resume(folder);
+      assert.equal(text_of(answer), text_of(whole.answer));
+      assert.equal(read, whole.read);
+      assert.equal(statSync(packed).size, size);
+      assert.ok(!existsSync(join(folder, 'packed', 'new.tmp')));
     },
 
     async 'foreign and half-written files disturb nobody'() {
