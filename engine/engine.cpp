@@ -89,7 +89,7 @@ class local_engine final : public engine {
 
     request_id submit(generation_request request, std::shared_ptr<generation_sink> sink) override {
         for (auto* agent : {&request.agent, &request.parent})
-            if (*agent) *agent = (*agent)->of(request.tenant);
+            if (*agent) *agent = (*agent)->owned_by(request.tenant);
         if (request.only_reads) request.max_tokens = 0;
         if (request.continues)
             if (auto place = store_->find_message(request.tenant, *request.continues))

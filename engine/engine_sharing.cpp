@@ -32,7 +32,7 @@ storage::result<std::unique_ptr<engine_sharing>> engine_sharing::open(
     how.directory = options.cache_directory;
     how.lookups = options.shared->lookups.get();
     how.name_fork = [](const storage::agent_id& source) {
-        return new_anonymous_id().of(source.tenant());
+        return new_anonymous_id().owned_by(source.tenant());
     };
     how.blocks = options.shared->blocks.get();
     if (const auto& news = options.shared->news) {

@@ -57,10 +57,10 @@ storage::result<void> resolver::render_as_sampled(const generation_request& requ
 
 // The next turn of an anonymous conversation has all that its memory has; or all up to the last
 // answer, which is asked for again or which the client has left out; or all up to the end of that
-// one, where another was broken off behind it. Clients leave out what their user did not want to
-// hear to its end, and maybe the question too, and must not read again all that the model ever
-// wrote in its own words, as a stranger would. What parts earlier is another conversation, which
-// takes nothing from this one.
+// one, where a later one was broken off. Clients leave out an answer that their user broke off, and
+// maybe its question too; the model's own tokens before it must not be computed again for them, as
+// they are for a stranger. A prompt that diverges earlier is another conversation, which takes
+// nothing from this one.
 bool resolver::is_next_turn(const prompt_source& found) const {
     if (!found.state) return false;
     if (found.match.kind == match_kind::extend) return true;
@@ -126,9 +126,9 @@ storage::result<resolver::rendering> resolver::render(const generation_request& 
     return found;
 }
 
-// A prompt that has all up to the last answer is a turn: the next one, or the last one again.
-// Where that answer begins, its note says if it was complete; families with channels begin inside
-// of an answer anew.
+// A prompt that has all up to the last answer is a turn: the next one, or the last one again. Where
+// that answer begins, its note says if it was complete; families with channels begin again inside
+// an answer.
 bool resolver::is_branch(const generation_request& request, const marked_text& text) const {
     auto own = request.agent_may_branch ? memories_.own_memory(request) : nullptr;
     if (!own || own->tokens.empty()) return false;
@@ -188,7 +188,7 @@ resolved_prompt resolver::refusal(const generation_request& request, std::int64_
 storage::agent_id resolver::agent_of(const generation_request& request, const rendering& found) {
     if (found.is_named) return *request.agent;
     if (found.is_next_turn) return found.source.state->id;
-    return new_anonymous_id().of(request.tenant);
+    return new_anonymous_id().owned_by(request.tenant);
 }
 
 // What the agent is to remember in addition to its tokens.

@@ -10,7 +10,8 @@ namespace semantic::engine {
 
 namespace {
 
-// Behind whatever computes tokens: a form is one request's, a step is everybody's.
+// Lower priority than the threads that compute tokens: a form serves one request, a step serves
+// all.
 constexpr int niceness = 10;
 
 std::size_t bytes_of(const generation_request& request) {
@@ -173,7 +174,7 @@ form_outcome form_compiler::outcome_of(const generation_request& request) {
         if (form) return std::move(*form);
         return failed{failure_kind::bad_request, form.error().what, {}, part_of(request.form)};
     } catch (const storage::work_limit_exceeded& error) {
-        const bool is_late = error.which() == storage::work_limit_exceeded::limit::deadline;
+        const bool is_late = error.exceeded() == storage::work_limit_exceeded::limit::deadline;
         return ended(is_late ? stop_reason::deadline : stop_reason::cancelled);
     } catch (const std::exception& error) {
         return failed{failure_kind::internal, error.what()};

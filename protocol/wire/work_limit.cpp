@@ -4,7 +4,7 @@ namespace semantic::protocol {
 
 failure from_work_limit(const storage::work_limit_exceeded& reached) {
     using limit = storage::work_limit_exceeded::limit;
-    switch (reached.which()) {
+    switch (reached.exceeded()) {
         case limit::deadline:
             return fail(errc::timeout, reached.what());
         case limit::cancelled:

@@ -192,7 +192,7 @@ protocol::result<coordination::session> scenario_run::opened(const scenarios::ph
                                          phase_session_id(run_->id, phase.name), prefix_, done);
     auto remembers = [&](const coordination::agent& agent) {
         auto name = storage::agent_id::parse(coordination::memory_name(opening.made, agent));
-        return name && client_.server.sessions.remembers(name->of(client_.tenant));
+        return name && client_.server.sessions.remembers(name->owned_by(client_.tenant));
     };
     session made = coordination::open_session(opening, remembers, [] { return new_hex_id(""); });
     session names = coordination::without_lines(made);
@@ -245,7 +245,7 @@ net::awaitable<protocol::result<void>> scenario_run::take_rounds(const scenarios
 net::awaitable<protocol::result<void>> scenario_run::erase_memories(const session& begun) {
     for (const coordination::agent& each : begun.agents) {
         auto name = storage::agent_id::parse(coordination::memory_name(begun, each));
-        const storage::agent_id agent = name.value().of(client_.tenant);
+        const storage::agent_id agent = name.value().owned_by(client_.tenant);
         auto is_idle = [&] {
             auto info = client_.engine->inspect(agent);
             return !info || !info->in_use;

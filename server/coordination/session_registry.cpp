@@ -202,7 +202,7 @@ void session_registry::name_agents(const storage::tenant_id& tenant, tenant_stat
     for (const coordination::agent& each : one.now.agents) {
         // Names were checked when the session was opened.
         const std::string name = coordination::memory_name(one.now, each);
-        one.agents.push_back(storage::agent_id::parse(name).value().of(tenant));
+        one.agents.push_back(storage::agent_id::parse(name).value().owned_by(tenant));
         const auto [known, is_new] = owner.memories.try_emplace(one.agents.back());
         ++known->second.sessions;
         if (is_new) ++memories_;

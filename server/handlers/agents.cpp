@@ -57,7 +57,7 @@ const std::string& model_of(const request& incoming) { return incoming.engine->i
 protocol::result<storage::agent_id> agent_of_path(const request& incoming) {
     auto id = agents::parse_path_id(incoming.parameter);
     if (!id) return id.error();
-    return id->of(tenant_of(incoming));
+    return id->owned_by(tenant_of(incoming));
 }
 
 /// The same when there is such an agent. Errors: bad_value, not_found.
@@ -120,7 +120,7 @@ storage::agent_id named_or_new(const request& incoming,
                                const std::optional<storage::agent_id>& name) {
     const auto id =
         name ? *name : *storage::agent_id::parse(protocol::id_maker(random_bits).make("agent_"));
-    return id.of(tenant_of(incoming));
+    return id.owned_by(tenant_of(incoming));
 }
 
 protocol::failure taken(const storage::agent_id& agent) {

@@ -249,7 +249,7 @@ std::vector<int> older_agents(const services& server, const request& incoming,
     for (std::size_t i = 0; i < made.agents.size(); ++i) {
         if (!coordination::outlives(made, made.agents[i])) continue;
         auto id = storage::agent_id::parse(coordination::memory_name(made, made.agents[i]));
-        const storage::agent_id agent = id.value().of(tenant);
+        const storage::agent_id agent = id.value().owned_by(tenant);
         if (server.sessions.remembers(agent)) continue;
         auto info = incoming.engine->inspect(agent);
         if (info && info->tokens > 0) older.push_back(static_cast<int>(i));
@@ -264,7 +264,7 @@ session opened(const services& server, const storage::tenant_id& tenant,
         for (int each : older)
             if (names.agents[static_cast<std::size_t>(each)].id == agent.id) return true;
         auto id = storage::agent_id::parse(coordination::memory_name(names, agent));
-        return server.sessions.remembers(id.value().of(tenant));
+        return server.sessions.remembers(id.value().owned_by(tenant));
     };
     return coordination::open_session(std::move(wanted), remembers, [] { return new_hex_id(""); });
 }

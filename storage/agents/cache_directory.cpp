@@ -222,7 +222,7 @@ void cache_directory::understand(read_file& file, const result<std::string>& byt
         file.found = failure{errc::corrupt, file.relative + ": agent is not an agent id"};
         return;
     }
-    file.id = name->of(agent.tenant);
+    file.id = name->owned_by(agent.tenant);
     for (const manifest_block& block : agent.blocks) file.names.push_back(block.name);
     for (const manifest_state& state : agent.states) file.kept_names.push_back(state.name);
     file.tokens = agent.tokens.size();

@@ -38,8 +38,8 @@ class block_pool {
     /// Requires: every frame came from allocate() of this pool and is held.
     void release(const std::vector<std::byte*>& frames) noexcept;
 
-    /// Counts a recurrent state, whose memory lies beside the arena, in the budget: as many bytes
-    /// as layout().state_frames() frames have. Requires: the layout has states. Errors:
+    /// Counts a recurrent state, whose memory is outside the arena, in the budget: as many bytes as
+    /// layout().state_frames() frames have. Requires: the layout has states. Errors:
     /// pool_exhausted.
     result<void> count_state();
     /// Requires: one was counted.
@@ -96,7 +96,7 @@ class kv_block {
     void copy_from(const kv_block& from, int tokens);
 
     /// The f16 rows of the last group of a block that ends inside it; null where it does not, or
-    /// where nobody has them: then whoever goes on computes the group again.
+    /// where they are lost: then a sequence that continues computes the group again.
     const std::shared_ptr<const wide_tail>& wide() const noexcept { return wide_; }
     /// The tokens up to which these rows are there; 0 without them.
     int wide_end() const noexcept { return wide_end_; }
@@ -134,8 +134,8 @@ struct kv_block_parts {
 };
 
 /// The block table of one running sequence: shares its prefix, owns its tail. Of the sliding layers
-/// it keeps what the window reaches, and what it has not shared yet: that may be nowhere else.
-/// Thread: confined to whoever runs the sequence.
+/// it keeps the frames that the window reaches, and those that it has not shared yet, which may
+/// exist nowhere else. Thread: confined to the thread that runs the sequence.
 class kv_sequence {
   public:
     /// Starts from `tokens` tokens held by `prefix` (ceil(tokens / block_tokens) blocks, shared,
@@ -148,10 +148,10 @@ class kv_sequence {
     /// shared tail. Errors: pool_exhausted (the sequence is unchanged and still valid).
     result<void> reserve(int tokens);
     /// Says that tokens up to `tokens` are now written in every layer. Releases shared sliding
-    /// frames behind the window. Requires: reserved.
+    /// frames that the window has left. Requires: reserved.
     void advance(int tokens);
     /// The whole table, for the agent's record. The caller and the sequence then share the blocks;
-    /// the next append copies the tail. Releases sliding frames behind the window.
+    /// the next append copies the tail. Releases sliding frames that the window has left.
     std::vector<kv_block_parts> share();
     /// The same without a partly filled tail, which stays the sequence's own. Requires:
     /// window_has_moved() where layers slide, else the window before the tail may be incomplete.
@@ -161,7 +161,7 @@ class kv_sequence {
     /// what is computed again from there is the same. Returns: whether there was such a tail.
     bool drop_shared_tail();
     bool has_shared_tail() const noexcept { return tail_is_shared(); }
-    /// Whether the window has left a block behind since the blocks were last shared.
+    /// Whether the window has left a block since the blocks were last shared.
     bool window_has_moved() const noexcept { return kept_from_ > kept_from_when_shared_; }
 
     int token_count() const noexcept { return tokens_; }
@@ -173,8 +173,8 @@ class kv_sequence {
     const std::vector<std::byte*>& frames(int layer) const {
         return frames_[static_cast<std::size_t>(layer)];
     }
-    /// The f16 rows of the group that token_count() stands in, from its first token on. Requires:
-    /// reserved for more than token_count(), or a group that has begun.
+    /// The f16 rows of the group that contains position token_count(), from its first token on.
+    /// Requires: reserved for more than token_count(), or a group that has begun.
     wide_rows group_rows(int layer) const { return rows_of(tail_, layer); }
     /// Where those of a later group go, which they are of once advance() has come to it. Requires:
     /// reserved for more than token_count().

@@ -84,7 +84,7 @@ void require_layer(const kv_layer& layer, int index, const kv_recipe& recipe) {
     require_groups(prefix, layer.v_dim, recipe.v, recipe.group_size);
 }
 
-/// Places a region at `offset` and moves `offset` behind it.
+/// Places a region at `offset` and moves `offset` to its end.
 kv_region place(std::size_t& offset, int heads, int dim, const kv_form& form, int group_size,
                 int block_tokens) {
     kv_region region;

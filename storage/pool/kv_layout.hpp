@@ -26,7 +26,7 @@ struct kv_layer {
 };
 
 /// The layers of a block that are kept, shared, stored and let go together: those that see every
-/// token, and those that see a window. Beside them, for files only, recurrent states.
+/// token, and those that see a window. For files only: recurrent states.
 enum class kv_part { full, sliding, state };
 inline constexpr std::array kv_parts{kv_part::full, kv_part::sliding};
 
@@ -34,7 +34,7 @@ inline constexpr std::array kv_parts{kv_part::full, kv_part::sliding};
 /// have the keys' region, with a smaller dim.
 struct kv_region {
     int heads = 0;
-    int dim = 0;                // elements that count; a row may hold more behind them
+    int dim = 0;                // elements that count; a row may have padding after them
     int bits = 16;              // of an element
     bool rotated = false;       // kv_form::rotated
     bool shaped = false;        // kv_form::shaped
@@ -58,8 +58,8 @@ struct kv_region {
     }
 };
 
-/// Where the f16 rows of a layer's wide tail lie (kv_recipe::wide_tail): keys [kv_heads, rows,
-/// k_dim], behind them values alike.
+/// The position of the f16 rows of a layer's wide tail (kv_recipe::wide_tail): keys [kv_heads,
+/// rows, k_dim], then values in the same order.
 struct wide_place {
     std::size_t frame = 0;   // among the frames of its part's wide tail
     std::size_t at = 0;      // offset of the keys
@@ -110,12 +110,12 @@ class kv_layout {
     /// The index of a layer's frame in its part's blocks.
     int slot(int layer) const { return slots_[static_cast<std::size_t>(layer)]; }
     bool slides() const noexcept { return !layers(kv_part::sliding).empty(); }
-    /// The first block whose sliding frames a query at position `tokens` or behind it can see, one
-    /// at the beginning of its group too. Requires: slides().
+    /// The first block whose sliding frames a query at position `tokens` or later can see, also one
+    /// at the beginning of its group. Requires: slides().
     int first_sliding_block(int tokens) const;
 
     bool has_wide_tail() const noexcept { return recipe_.wide_tail > 0; }
-    /// The first token of the group that a query at `tokens` stands in; `tokens` without wide tail.
+    /// The first token of the group that contains a query at `tokens`; `tokens` without wide tail.
     int group_start(int tokens) const noexcept {
         return has_wide_tail() ? tokens - tokens % recipe_.wide_tail : tokens;
     }

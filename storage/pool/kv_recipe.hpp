@@ -19,9 +19,10 @@ struct kv_form {
     bool rotated = false;
     /// Of keys: their static mean is taken away first (engine/model/heads/key_means.hpp).
     bool centred = false;
-    /// Of centred keys: an element's rounding error is made up for by those behind it, so that what
-    /// is left lies where the model's queries do not look (engine/model/heads/key_shaping.hpp). It
-    /// changes what is written and nothing of how it is read.
+    /// Of centred keys: later elements compensate an element's rounding error, so that the
+    /// remaining error lies where the model's queries do not look
+    /// (engine/model/heads/key_shaping.hpp). It changes what is written and nothing of how it is
+    /// read.
     bool shaped = false;
     bool operator==(const kv_form&) const = default;
 };

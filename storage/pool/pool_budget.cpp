@@ -21,7 +21,7 @@ void pool_budget::leave(block_pool& pool) {
     tell_of_room(pool);
 }
 
-pool_budget::member& pool_budget::of(const block_pool& pool) {
+pool_budget::member& pool_budget::member_of(const block_pool& pool) {
     const auto found =
         std::ranges::find_if(members_, [&](const member& each) { return each.pool == &pool; });
     ASSERT(found != members_.end());
@@ -40,11 +40,11 @@ std::size_t pool_budget::touched_bytes() const {
 
 void pool_budget::set_busy(const block_pool& pool, bool is_busy) {
     std::lock_guard lock(mutex_);
-    const bool was_busy = std::exchange(of(pool).is_busy, is_busy);
+    const bool was_busy = std::exchange(member_of(pool).is_busy, is_busy);
     if (is_busy) return;
     const bool had_turn = turn_ == &pool;
     if (had_turn) turn_ = nullptr;
-    // Only what changes is told: of two pools in the line each would wake the other for ever.
+    // Notifies only of a change: otherwise two waiting pools would wake each other for ever.
     if (was_busy || had_turn) tell_of_room(pool);
 }
 
@@ -56,14 +56,14 @@ bool pool_budget::others_are_busy(const block_pool& pool) const {
 
 void pool_budget::set_listener(const block_pool& pool, room_listener* listener) {
     std::lock_guard lock(mutex_);
-    of(pool).listener = listener;
+    member_of(pool).listener = listener;
 }
 
 void pool_budget::wait(const block_pool& pool, std::size_t frames) {
     std::lock_guard lock(mutex_);
     const auto found =
         std::ranges::find_if(line_, [&](const place& each) { return each.pool == &pool; });
-    if (frames > 0) of(pool).wants_word = true;
+    if (frames > 0) member_of(pool).wants_word = true;
     const std::size_t bytes = std::min(frames * pool.layout_.frame_bytes(), bytes_);
     const bool shrinks = found != line_.end() && bytes < found->bytes;
     if (found != line_.end())
@@ -110,7 +110,7 @@ void pool_budget::end_turn(const block_pool& pool) {
 
 bool pool_budget::want_word(const block_pool& pool) {
     std::lock_guard lock(mutex_);
-    return !std::exchange(of(pool).wants_word, true);
+    return !std::exchange(member_of(pool).wants_word, true);
 }
 
 void pool_budget::tell_of_evictable(const block_pool& pool) {
@@ -123,7 +123,7 @@ void pool_budget::reclaim(block_pool& for_whom) {
         if (touched_ <= bytes_) return;
         if (each.pool != &for_whom) touched_ -= each.pool->give_back(touched_ - bytes_);
     }
-    // Recurrent states take memory beside the frames: then free frames of the same pool go too.
+    // Recurrent states take memory outside the frames: then free frames of the same pool go too.
     if (touched_ > bytes_) touched_ -= for_whom.give_back(touched_ - bytes_);
 }
 

@@ -1,11 +1,11 @@
 #pragma once
-// The bytes that the frames of one or several pools may take together: whoever needs frames has
-// them as long as all pools together keep the budget, so that memory follows use. A frame that is
-// free takes memory still, which goes back to the system when another pool needs it.
+// The bytes that the frames of one or several pools may take together: a pool gets frames as long
+// as all pools together keep the budget, so that memory follows use. A free frame still takes
+// memory, which goes back to the system when another pool needs it.
 //
-// Pools that find no room stand in a line, so that a busy model cannot keep another one from ever
-// having enough: who is in front has its bytes kept free for it. Where answers of two models have
-// all of the budget and both need more, one of them has the turn to go on.
+// Pools whose demand does not fit wait in a queue, so that a busy model cannot starve another one:
+// bytes are kept free for the first pool of the queue. Where answers of two models have all of the
+// budget and both need more, one of them has the turn to go on.
 //
 // Owner: its pools together. Thread: every method from any; nothing waits but for a short mutex.
 
@@ -52,9 +52,9 @@ class pool_budget {
     /// Returns: frames of this pool that pools in front of it in the line, or any when it is not
     /// there, wait for.
     std::size_t frames_before(const block_pool& pool) const;
-    /// Says that the listener is to be notified of the next room that others leave. Returns:
-    /// whether that was not so already, so that room may have been left since the caller last
-    /// looked.
+    /// Registers for one notification of the listener when other pools free bytes. Returns: true
+    /// where the pool was not registered before, so that bytes may have become free since the
+    /// caller last looked.
     bool want_word(const block_pool& pool);
     /// Says that memory which the pool holds may be evicted now.
     void tell_of_evictable(const block_pool& pool);
@@ -80,7 +80,7 @@ class pool_budget {
     };
     void join(block_pool& pool);
     void leave(block_pool& pool);
-    member& of(const block_pool& pool);
+    member& member_of(const block_pool& pool);
     /// Requires: the mutex is held.
     void reclaim(block_pool& for_whom);
     void tell_of_room(const block_pool& from);

@@ -1,7 +1,7 @@
 #pragma once
-// How far the reading of a prefix has come, layer by layer: a model may work on its first layers
-// while the last ones are still on the disk. Owner: shared by the restore that reads and by whoever
-// computes on the prefix's blocks meanwhile. Thread: any.
+// The progress of reading a prefix, layer by layer: a model may work on its first layers while the
+// last ones are still on the disk. Owner: shared by the restore that reads and by the sequences
+// that compute on the prefix's blocks meanwhile. Thread: any.
 
 #include <condition_variable>
 #include <mutex>

@@ -1,9 +1,9 @@
 #pragma once
-// What layers with recurrent state remember of a text: one value of fixed size in place of keys and
-// values of every token. Its bytes are opaque here; the model reads the state behind token p and
-// writes the one behind a later token. A state whose sequence has shared it is immutable. Owner:
-// a running sequence until it shares the state, then whoever holds it. Thread: one that writes, or
-// any that read. Counted in the pool's budget; may not outlive its pool.
+// The memory of layers with recurrent state: one value of fixed size in place of keys and values of
+// every token. Its bytes are opaque here; the model reads the state after token p and writes the
+// one after a later token. A state whose sequence has shared it is immutable. Owner: a running
+// sequence until it shares the state, then its holders together. Thread: one that writes, or any
+// that read. Counted in the pool's budget; may not outlive its pool.
 
 #include <cstddef>
 #include <cstdint>
@@ -42,10 +42,10 @@ class recurrent_state {
 
 using recurrent_ptr = std::shared_ptr<const recurrent_state>;
 
-/// A place in a memory, and the state behind the tokens before it: from there a sequence can go on.
+/// A position in a memory, and the state after the tokens before it: a sequence can continue there.
 struct kept_state {
     std::uint32_t tokens = 0;  // before the place
-    /// The end of what many agents begin with: kept as long as anything behind it.
+    /// The end of a beginning that many agents share: kept as long as any later state.
     bool is_root = false;
     /// In RAM only, until a longer version of the memory has it or has not.
     bool waits = false;
@@ -57,11 +57,11 @@ struct kept_state {
 /// ascends.
 std::size_t count_kept_within(std::span<const kept_state> kept, std::size_t tokens) noexcept;
 
-/// The states of one running sequence: the one behind its last token, and memory for the next one.
-/// Nothing at all where the layout has no states. Thread: confined to whoever runs the sequence.
+/// The states of one running sequence: the one after its last token, and memory for the next one.
+/// Empty where the layout has no states. Thread: confined to the thread that runs the sequence.
 class live_state {
   public:
-    /// `start`: the state behind the sequence's first tokens; null: it begins with none.
+    /// `start`: the state after the sequence's first tokens; null: it begins with none.
     live_state(block_pool& pool, recurrent_ptr start) : pool_(&pool), current_(std::move(start)) {}
 
     /// Takes memory for the next state. Errors: pool_exhausted (nothing has changed).

@@ -1,7 +1,7 @@
 #pragma once
 // A note of an agent that has another name than the session under which its text was said: a branch
-// of the session, or turns that gave way to another machine's. Whoever erases the session finds it
-// by this. Pure.
+// of the session, or turns that gave way to another machine's. The erasure of a session finds the
+// agent by this note. Pure.
 
 #include <string>
 

@@ -1,9 +1,10 @@
 #pragma once
-// The f16 rows of the tokens just before a query: of the group that it stands in, by absolute
-// position (kv_recipe::wide_tail). Beside the packed rows of the same tokens, which later groups
-// read. A block that ends inside a group keeps the rows of that group, so that whoever goes on
-// behind it reads what its writer would. Owner: a running sequence until it shares its blocks, then
-// whoever holds them, and nobody writes any more. Thread: one that writes, or any that read.
+// The f16 rows of the tokens just before a query: of the group that contains it, by absolute
+// position (kv_recipe::wide_tail). Later groups read the packed rows of the same tokens. A block
+// that ends inside a group keeps the rows of that group, so that a sequence that continues after
+// the block reads the same values as its writer. Owner: a running sequence until it shares its
+// blocks, then their holders together; shared rows are immutable. Thread: one that writes, or any
+// that read.
 
 #include <cstddef>
 #include <memory>
@@ -22,11 +23,11 @@ struct wide_rows {
     std::byte* values = nullptr;  // [kv_heads, room, v_dim]
     int room = 0;
 
-    std::byte* key(const kv_layer& of, int head, int row) const {
-        return keys + offset(of.k_dim, head, row);
+    std::byte* key(const kv_layer& layer, int head, int row) const {
+        return keys + offset(layer.k_dim, head, row);
     }
-    std::byte* value(const kv_layer& of, int head, int row) const {
-        return values + offset(of.v_dim, head, row);
+    std::byte* value(const kv_layer& layer, int head, int row) const {
+        return values + offset(layer.v_dim, head, row);
     }
 
   private:

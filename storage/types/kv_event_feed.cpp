@@ -16,8 +16,8 @@ void kv_event_feed::leave(std::uint64_t id) {
     followers_ = receivers_.size();
 }
 
-void kv_event_feed::tell(kv_event what) {
-    const auto shared = std::make_shared<const kv_event>(std::move(what));
+void kv_event_feed::deliver(kv_event event) {
+    const auto shared = std::make_shared<const kv_event>(std::move(event));
     std::lock_guard lock(mutex_);
     for (const auto& [id, to] : receivers_) to(shared);
 }

@@ -1,8 +1,8 @@
 #pragma once
-// Tells who follows it which full blocks this machine's disk has come to have, and which it has no
-// more: for routers that send a prompt to where its beginning is. While nobody follows, an event
-// costs the look at one atomic and is not even made. Owner: who starts the engines, which all write
-// to the same feed; it outlives them and every subscription. Thread: any.
+// Publishes the full blocks that are written to this machine's disk and those that are removed from
+// it, for routers that send a prompt to the machine that has its beginning. Without a subscriber an
+// event costs one atomic load and is not made. Owner: the code that starts the engines, which all
+// write to the same feed; it outlives them and every subscription. Thread: any.
 
 #include <atomic>
 #include <cstddef>
@@ -57,12 +57,12 @@ class kv_event_feed {
     /// `make()` returns a kv_event; called only while somebody follows.
     template <class Make>
     void publish(Make&& make) {
-        if (followers() > 0) tell(std::forward<Make>(make)());
+        if (followers() > 0) deliver(std::forward<Make>(make)());
     }
 
   private:
     friend storage::subscription<kv_event_feed>;
-    void tell(kv_event what);
+    void deliver(kv_event event);
     void leave(std::uint64_t id);
 
     std::atomic<std::size_t> followers_{0};

@@ -16,7 +16,7 @@ struct message_place {
     int tokens = 0;
     std::size_t text_bytes = 0;
     std::string rest;
-    bool is_last = false;  // nothing of the agent's memory lies behind it
+    bool is_last = false;  // the agent's memory ends here
 };
 
 }  // namespace semantic::storage

@@ -27,7 +27,7 @@ struct store_probe {
     std::atomic<std::uint64_t> blocks_corrupt{0};
     std::atomic<std::uint64_t> blocks_missing{0};
     std::atomic<std::uint64_t> manifests_corrupt{0};
-    std::atomic<std::uint64_t> manifests_torn{0};  // corrupt behind a version that was taken
+    std::atomic<std::uint64_t> manifests_torn{0};          // corrupt after a version that was read
     std::atomic<std::uint64_t> manifests_incompatible{0};  // that no model here can ever use
     std::atomic<std::uint64_t> evictions{0};
     std::atomic<std::uint64_t> saves_out_of_space{0};  // part of save_failures

@@ -1,31 +1,31 @@
 #pragma once
-// What whoever listens to something holds: it ends with this. Thread: as what it is of says.
+// Held by a subscriber: the subscription ends when this object does. Thread: as its publisher says.
 
 #include <cstdint>
 #include <utility>
 
 namespace semantic::storage {
 
-/// `Of`, which outlives it, has leave(id), and makes it.
-template <class Of>
+/// `Publisher`, which outlives it, has leave(id), and makes it.
+template <class Publisher>
 class subscription {
   public:
     subscription() = default;
     subscription(subscription&& other) noexcept
-        : of_(std::exchange(other.of_, nullptr)), id_(other.id_) {}
+        : publisher_(std::exchange(other.publisher_, nullptr)), id_(other.id_) {}
     subscription& operator=(subscription&& other) noexcept {
-        std::swap(of_, other.of_);
+        std::swap(publisher_, other.publisher_);
         std::swap(id_, other.id_);
         return *this;
     }
     ~subscription() {
-        if (of_ != nullptr) of_->leave(id_);
+        if (publisher_ != nullptr) publisher_->leave(id_);
     }
 
   private:
-    friend Of;
-    subscription(Of& of, std::uint64_t id) : of_(&of), id_(id) {}
-    Of* of_ = nullptr;
+    friend Publisher;
+    subscription(Publisher& publisher, std::uint64_t id) : publisher_(&publisher), id_(id) {}
+    Publisher* publisher_ = nullptr;
     std::uint64_t id_ = 0;
 };
 

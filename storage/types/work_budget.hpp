@@ -20,12 +20,12 @@ class work_limit_exceeded : public std::runtime_error {
   public:
     enum class limit { steps, bytes, deadline, cancelled };
 
-    work_limit_exceeded(limit which, const std::string& text)
-        : std::runtime_error(text), which_(which) {}
-    limit which() const noexcept { return which_; }
+    work_limit_exceeded(limit exceeded, const std::string& text)
+        : std::runtime_error(text), limit_(exceeded) {}
+    limit exceeded() const noexcept { return limit_; }
 
   private:
-    limit which_;
+    limit limit_;
 };
 
 class work_budget {

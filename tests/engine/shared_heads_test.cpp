@@ -140,7 +140,7 @@ class crowd {
             chat_of({"I am " + name + std::string(random_() % 30, 'o') + ". Hello."}, system);
         made.request = ask(name, chat, 1 + static_cast<int>(random_() % 20));
         made.request.tenant = tenants_[random_() % tenants_.size()];
-        made.request.agent = made.request.agent->of(made.request.tenant);
+        made.request.agent = made.request.agent->owned_by(made.request.tenant);
         const auto text = template_->render_marked(chat, {});
         std::vector<std::uint32_t> ends;
         made.prompt = words_->encode(text->bytes(), ends, text->content());

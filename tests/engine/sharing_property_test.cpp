@@ -182,7 +182,7 @@ class many_agents {
         chats_.erase(chats_.begin() + static_cast<std::ptrdiff_t>(chat));
     }
     storage::agent_id new_id(const storage::tenant_id& tenant) {
-        return storage::agent_id::parse("agent" + std::to_string(made_++))->of(tenant);
+        return storage::agent_id::parse("agent" + std::to_string(made_++))->owned_by(tenant);
     }
     /// What is asked next: the chat goes on, or parts from its past at some turn.
     std::vector<std::string> next_turns(const spoken& chat) {
@@ -271,7 +271,7 @@ class many_agents {
         const transcript& said = *one.sink;
         const storage::tenant_id& tenant = one.request.tenant;
         std::vector<storage::token_id> prompt =
-            memory_of(*engine_, storage::agent_id::parse(said.agent)->of(tenant));
+            memory_of(*engine_, storage::agent_id::parse(said.agent)->owned_by(tenant));
         ASSERT_GE(prompt.size(), static_cast<std::size_t>(said.usage.prompt_tokens)) << said.agent;
         prompt.resize(static_cast<std::size_t>(said.usage.prompt_tokens));
         ASSERT_EQ(shown(prompt), shown(*template_.render(whole(one.turns), {}))) << said.agent;

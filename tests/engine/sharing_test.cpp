@@ -87,7 +87,7 @@ TEST(sharing, a_fork_copies_nothing_and_both_go_on_as_if_alone) {
         EXPECT_EQ(bytes_of(*engine, "b"), held);
         EXPECT_EQ(engine->fork(id_of("a"), id_of("b")).error().code, storage::errc::bad_value);
         EXPECT_EQ(engine->fork(id_of("nobody"), id_of("c")).error().code, storage::errc::not_found);
-        EXPECT_FALSE(engine->fork(id_of("a"), id_of("c").of(engine->tenant("other"))));
+        EXPECT_FALSE(engine->fork(id_of("a"), id_of("c").owned_by(engine->tenant("other"))));
     }
     auto engine = load(options);  // the fork survives
     auto go_on = [&](const char* agent, const char* question) {
@@ -150,7 +150,7 @@ TEST(sharing, an_agent_is_listed_evicted_and_erased_by_its_own_tenant_only) {
     temp_dir dir;
     auto engine = load(options_in(dir.path()));
     const storage::tenant_id tenant = engine->tenant("key");
-    const storage::agent_id mine = id_of("a").of(tenant);
+    const storage::agent_id mine = id_of("a").owned_by(tenant);
     generation_request request = ask("a", chat_of({"Hello."}), 4);
     request.tenant = tenant;
     run(*engine, request);
@@ -195,8 +195,8 @@ TEST(sharing, an_agent_is_not_in_use_any_more_when_its_client_sees_the_end) {
     EXPECT_TRUE(in_use_before);
 }
 
-// Method: what stands in front of a mark is what the next prompt has in front, so it is found again
-// in the memory of an agent that has gone on from there.
+// Method: the next prompt begins with the text before a mark, so it is found again in the memory of
+// an agent that has gone on from there.
 TEST(sharing, the_end_of_each_answer_is_found_by_its_name_after_a_restart) {
     temp_dir dir;
     std::vector<std::string> turns{"My dog is called Biscuit."};
@@ -231,7 +231,7 @@ TEST(sharing, the_end_of_each_answer_is_found_by_its_name_after_a_restart) {
         EXPECT_EQ(place->tokens, ends[static_cast<std::size_t>(turn)]);
     }
     EXPECT_FALSE(engine->find_message(engine->tenant("key"), "msg_0"));
-    // A prompt that parts from the memory takes the answers behind the parting with it.
+    // A prompt that diverges from the memory removes the answers after the divergence.
     run(*engine, ask("a", chat_of({"My dog is called Biscuit.", turns[1], "And my cat?"}), 4));
     EXPECT_TRUE(engine->find_message({}, "msg_0"));
     EXPECT_FALSE(engine->find_message({}, "msg_1"));
@@ -250,8 +250,8 @@ TEST(sharing, a_sub_agent_starts_from_its_parent) {
     EXPECT_EQ(engine->agents({}).size(), 2u);
 }
 
-// Both answers together need more than the pool has: whoever came last gives way and is finished
-// later, and neither notices.
+// Both answers together need more than the pool has: the later one gives way and is finished later,
+// and the text of both is unchanged.
 TEST(sharing, answers_that_outgrow_the_pool_are_finished_one_after_the_other) {
     temp_dir dir, alone_dir;
     auto request = [](int i, int choices) {

@@ -131,7 +131,7 @@ class admin_api : public ::testing::Test {
 
 TEST_F(admin_api, clearing_forgets_everybodys_agents_but_those_that_answer) {
     auto remember = [&](const char* name, bool busy, const storage::tenant_id& tenant) {
-        engine::agent_info info{storage::agent_id::parse(name)->of(tenant)};
+        engine::agent_info info{storage::agent_id::parse(name)->owned_by(tenant)};
         info.hot = true;
         info.in_use = busy;
         server_.engine().remember(info);

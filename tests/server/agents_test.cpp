@@ -548,7 +548,7 @@ TEST(agents_api_tenants, a_keys_stats_are_the_same_whatever_others_store) {
     const std::string alone = stats("one");
     server.engine().usage = {100, 95, 4096, 7, 8, 9};
     engine::agent_info theirs = agent("b");
-    theirs.id = theirs.id.of(server.engine().tenant("key two"));
+    theirs.id = theirs.id.owned_by(server.engine().tenant("key two"));
     server.engine().remember(theirs);
     memory[theirs.id.tenant()] = {60 * 4096, 5 << 20};
     EXPECT_EQ(stats("one"), alone);

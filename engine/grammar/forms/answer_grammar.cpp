@@ -17,8 +17,8 @@ namespace {
 // are found by.
 constexpr std::size_t recent_max = 32;
 constexpr std::size_t recent_bytes_max = std::size_t{32} << 20;
-// Schemas that are found to be too large one by one, each with a grammar begun anew; then no tool
-// that is not strict is held.
+// Schemas that are found to be too large one by one, each time with a new grammar; beyond that no
+// tool that is not strict is held.
 constexpr std::size_t free_alone_max = 4;
 
 std::string key_of(const generation_request& request) {
@@ -87,7 +87,7 @@ failed failure_of(const std::exception& error, const output_form& form) {
 
 namespace {
 
-// Tells a client with tools why it never gets a call.
+// The notice for a client with tools that never gets a call.
 constexpr const char* calls_not_recognised =
     "tools: calls are not recognised, because the model's chat template writes them in no form "
     "that is known here: a call comes as text (tool_call_format is none)";
@@ -185,7 +185,7 @@ storage::result<answer_grammars::known> answer_grammars::made_of(const generatio
                 made.program = std::make_shared<const grammar_program>(
                     std::move(rules), output_constraint::outlook_bytes);
                 // Goes through all that the answer may begin with. Too much of that is the
-                // request's fault, and is told here.
+                // request's fault, and is refused here.
                 grammar_matcher(made.program).start();
                 return made;
             } catch (const free_schema& too_large) {
@@ -197,8 +197,8 @@ storage::result<answer_grammars::known> answer_grammars::made_of(const generatio
     } catch (const grammar_too_large& error) {
         return storage::failure{storage::errc::bad_value, given_up(request.form, error)};
     } catch (const work_limit_exceeded& error) {
-        const bool is_too_much = error.which() == work_limit_exceeded::limit::steps ||
-                                 error.which() == work_limit_exceeded::limit::bytes;
+        const bool is_too_much = error.exceeded() == work_limit_exceeded::limit::steps ||
+                                 error.exceeded() == work_limit_exceeded::limit::bytes;
         if (!is_too_much) throw;
         return storage::failure{storage::errc::bad_value, given_up(request.form, error)};
     } catch (const std::runtime_error& error) {

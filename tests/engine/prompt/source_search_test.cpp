@@ -16,7 +16,7 @@ class source_search_ : public tests::stored_prompts {
     /// An agent that was told the text, by nobody's answer.
     storage::agent_id told(const std::string& id, const std::string& text,
                            const storage::tenant_id& tenant = {}) {
-        storage::agent_state state{storage::agent_id::parse(id)->of(tenant)};
+        storage::agent_state state{storage::agent_id::parse(id)->owned_by(tenant)};
         state.text = text;
         state.tokens = words_.encode(text, state.token_ends);
         state.notes[canonical_note] = std::to_string(state.tokens.size());

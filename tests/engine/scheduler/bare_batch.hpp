@@ -1,6 +1,6 @@
 #pragma once
-// A batch step by step, without graph, threads or timing: what runs beside what is the test's
-// choice, and so is what fails.
+// A batch step by step, without graph, threads or timing: the test chooses which requests run
+// together and which calls fail.
 
 #include <gtest/gtest.h>
 
@@ -61,11 +61,11 @@ class bare_batch : public batch_outputs, public storage::room_listener {
     }
 
     job_ptr add(request_id id, const std::string& prompt, generation_request request) {
-        resolved_prompt resolved{agent_of(id).of(request.tenant), prompt};
+        resolved_prompt resolved{agent_of(id).owned_by(request.tenant), prompt};
         resolved.tokens = words_.encode(prompt, resolved.token_ends);
         return add(id, std::move(resolved), std::move(request));
     }
-    /// Asks once more behind all that the agent of request `before` remembers.
+    /// Asks once more, appended to the memory of the agent of request `before`.
     job_ptr go_on_from(request_id before, request_id id, generation_request request) {
         resolved_prompt resolved{agent_of(before)};
         resolved.source = store_->find(resolved.agent);
@@ -124,7 +124,7 @@ class bare_batch : public batch_outputs, public storage::room_listener {
     std::function<void(const job&, const generation_event&)> on_emit;
     std::map<request_id, std::map<int, std::vector<token_id>>> tokens;  // by choice
     std::map<request_id, prompt_usage> usages;
-    std::map<request_id, queued> waits;  // what a request was told that could not begin
+    std::map<request_id, queued> waits;  // notices to requests that could not begin
     std::map<request_id, finished> finishes;
     std::map<request_id, failed> failures;
     std::map<request_id, int> ends;

@@ -17,7 +17,7 @@ storage::tenant_id tenant(std::uint8_t number) {
 }
 
 storage::agent_id agent(const char* name, std::uint8_t owner = 0) {
-    return storage::agent_id::parse(name).value().of(tenant(owner));
+    return storage::agent_id::parse(name).value().owned_by(tenant(owner));
 }
 
 engine::request_admitted miss(std::uint8_t owner) {
@@ -67,6 +67,17 @@ TEST(live_events, name_every_kind) {
     for (const auto& each : events_of(all, admin)) names.emplace_back(each.at("event").as_string());
     EXPECT_EQ(names, (std::vector<std::string>{"queued", "admitted", "first_token", "finished",
                                                "failed", "saved", "restored", "lost", "forked"}));
+}
+
+TEST(live_events, name_the_parent_of_a_fork) {
+    using change = engine::agent_changed::change;
+    const std::vector<engine::activity> all{
+        {{}, engine::agent_changed{agent("bob"), change::forked, agent("ada")}},
+        {{}, engine::agent_changed{agent("ada"), change::erased}},
+    };
+    const auto shown = events_of(all, admin);
+    EXPECT_EQ(shown.at(0).at("parent"), "ada");
+    EXPECT_FALSE(shown.at(1).as_object().contains("parent"));
 }
 
 TEST(live_events, show_of_the_last_step_who_decoded_and_whose_chunk_it_ran) {

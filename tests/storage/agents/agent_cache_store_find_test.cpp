@@ -107,9 +107,9 @@ TEST_F(agent_cache_store_find_test, two_tenants_with_the_same_agent_and_tokens_s
     const auto tokens = some_tokens(20);
     const auto put_of = [&](agent_cache_store& store, const tenant_id& tenant) {
         agent_state state = make_state(pool, "a", tokens);
-        state.id = state.id.of(tenant);
+        state.id = state.id.owned_by(tenant);
         store.put(std::move(state));
-        ASSERT_TRUE(store.save(id_of("a").of(tenant)));
+        ASSERT_TRUE(store.save(id_of("a").owned_by(tenant)));
     };
     tenant_id first, second;
     {
@@ -121,20 +121,20 @@ TEST_F(agent_cache_store_find_test, two_tenants_with_the_same_agent_and_tokens_s
         put_of(*store, first);
         const std::size_t files = block_files_below(directory.path());
         const std::size_t frames = pool.held_count();
-        EXPECT_EQ(store->find(id_of("a").of(second)), nullptr);
+        EXPECT_EQ(store->find(id_of("a").owned_by(second)), nullptr);
         EXPECT_EQ(store->find(id_of("a")), nullptr);
         put_of(*store, second);
         EXPECT_EQ(block_files_below(directory.path()), 2 * files);
         EXPECT_EQ(pool.held_count(), 2 * frames);
-        const std::string text = store->find(id_of("a").of(first))->text;
+        const std::string text = store->find(id_of("a").owned_by(first))->text;
         EXPECT_EQ(store->closest(second, text, 9).size(), 1u);
         EXPECT_TRUE(store->closest({}, text, 9).empty());
     }
     auto store = open();  // the secret and with it the tenants are the same after a restart
     EXPECT_EQ(store->tenant("key one"), first);
-    ASSERT_TRUE(store->erase(id_of("a").of(first)));
-    EXPECT_EQ(store->find(id_of("a").of(first)), nullptr);
-    const auto kept = store->find(id_of("a").of(second));
+    ASSERT_TRUE(store->erase(id_of("a").owned_by(first)));
+    EXPECT_EQ(store->find(id_of("a").owned_by(first)), nullptr);
+    const auto kept = store->find(id_of("a").owned_by(second));
     ASSERT_NE(kept, nullptr);
     const auto restored = store->restore(*kept, 20);
     ASSERT_TRUE(restored);
@@ -215,7 +215,7 @@ TEST_F(blocks_of_one_name, are_never_taken_for_each_other) {
     store->put(make_state(frames, "b", twin));
     EXPECT_TRUE(holds(long_blocks, store->find(id_of("a"))->blocks, tokens, 64));
     EXPECT_TRUE(holds(long_blocks, store->find(id_of("b"))->blocks, twin, 64));
-    // There is one file for both: who comes second is told that it lost its memory.
+    // There is one file for both: the second one learns that it lost its memory.
     for (const char* id : {"a", "b"}) {
         ASSERT_TRUE(store->save(id_of(id)));
         ASSERT_TRUE(store->evict(id_of(id)));
@@ -246,9 +246,9 @@ TEST_F(agent_cache_store_find_test,
     const tenant_id other = store->tenant("other");
     EXPECT_EQ(store->usage(other).disk_bytes, 0u);
     agent_state theirs = make_state(pool, "a", some_tokens(21));
-    theirs.id = theirs.id.of(other);
+    theirs.id = theirs.id.owned_by(other);
     store->put(std::move(theirs));
-    ASSERT_TRUE(store->save(id_of("a").of(other)));
+    ASSERT_TRUE(store->save(id_of("a").owned_by(other)));
     EXPECT_EQ(store->usage({}).frames_held, before.frames_held);
     EXPECT_EQ(store->usage({}).disk_bytes, before.disk_bytes);
     EXPECT_EQ(store->usage(other).frames_held, pool.held_count() - before.frames_held);

@@ -93,7 +93,7 @@ class agent_cache_store_format_test : public store_test {
             EXPECT_EQ((*store)->find_message({}, "msg_1")->tokens, 9);
             EXPECT_TRUE((*store)->find_message({}, "msg_2")->is_last);
             const tenant_id tenant = (*store)->tenant("key k1");
-            EXPECT_EQ((*store)->find(id_of("a").of(tenant))->tokens, some_tokens(13, 3));
+            EXPECT_EQ((*store)->find(id_of("a").owned_by(tenant))->tokens, some_tokens(13, 3));
             EXPECT_EQ((*store)->list().size(), 5u);
             EXPECT_EQ((*store)->list_others().size(), 2u);
             EXPECT_EQ((*store)->why_absent(id_of("c")), shortfall::model_changed);

@@ -1,5 +1,5 @@
-// A file system that is full, or says so, although the budget is kept; and what is no memory beside
-// memories: nobody's acknowledged memory goes in vain, or for what is none.
+// A file system that is full, or says so, although the budget is kept; and files that are not
+// memories: no acknowledged memory is removed in vain, or for such a file.
 
 #include <gtest/gtest.h>
 
@@ -40,13 +40,13 @@ class agent_cache_store_full_disk_test : public store_test {
         return store->save(id);
     }
     void save_agents(const tenant_id& tenant = {}) {
-        for (int i = 0; i < agents; ++i) ASSERT_TRUE(save(id_of(name(i)).of(tenant), i));
+        for (int i = 0; i < agents; ++i) ASSERT_TRUE(save(id_of(name(i)).owned_by(tenant), i));
     }
     /// How many of them have a memory that is whole.
     int count_whole(const tenant_id& tenant = {}) {
         int whole = 0;
         for (int i = 0; i < agents; ++i) {
-            const auto state = store->find(id_of(name(i)).of(tenant));
+            const auto state = store->find(id_of(name(i)).owned_by(tenant));
             if (state == nullptr) continue;
             const auto restored = store->restore(*state, 21);
             whole += restored && holds(layout, restored->blocks, some_tokens(21, i), 21) ? 1 : 0;
@@ -187,12 +187,12 @@ TEST_F(agent_cache_store_full_disk_test, records_take_their_share_and_no_other_t
     EXPECT_LE(written * 1000, 1 << 15) << "half of the share";
     EXPECT_TRUE(store->records().write({alice, "session:1", bytes})) << "others find room";
     EXPECT_EQ(count_whole(alice), before);
-    EXPECT_TRUE(save(id_of("new").of(alice), 100));
+    EXPECT_TRUE(save(id_of("new").owned_by(alice), 100));
 }
 
 TEST_F(agent_cache_store_full_disk_test, memories_leave_records_their_share) {
     open(1 << 18, 1 << 16);
-    for (int i = 0; i < 200; ++i) ASSERT_TRUE(save(id_of(name(i)).of(alice), i));
+    for (int i = 0; i < 200; ++i) ASSERT_TRUE(save(id_of(name(i)).owned_by(alice), i));
     EXPECT_GT(store->probe().disk_removals, 0u);
     EXPECT_LE(held_bytes(), (1u << 18) - (1u << 16));
     const std::size_t remembered = store->list(alice).size();
@@ -211,7 +211,7 @@ TEST_F(agent_cache_store_full_disk_test, an_upload_takes_no_other_tenants_memory
     EXPECT_LT(bytes, 1u << 19);
     EXPECT_EQ(count_whole(alice), agents);
     EXPECT_EQ(count_whole(bob), 0) << "its own give way";
-    EXPECT_TRUE(save(id_of("new").of(alice), 100)) << "while the upload lies there";
+    EXPECT_TRUE(save(id_of("new").owned_by(alice), 100)) << "while the upload lies there";
     EXPECT_EQ(count_whole(alice), agents);
 }
 

@@ -26,7 +26,7 @@ using semantic::tests::lost;
 using semantic::tests::temp_dir;
 namespace fs = std::filesystem;
 
-/// What a model's KV depends on beside the tokens: 1 for "A", 2 for "B", and so on.
+/// What a model's KV depends on apart from the tokens: 1 for "A", 2 for "B", and so on.
 std::uint64_t weights_of(const std::string& model) {
     return static_cast<std::uint64_t>(model.at(0) - 'A' + 1);
 }
@@ -176,8 +176,8 @@ TEST_F(agent_cache_store_models_test, what_other_models_remember_is_listed_by_ag
     EXPECT_TRUE(store->inspect_others(id_of("b"))[0].in_use);
     const tenant_id other = store->tenant("another");
     EXPECT_TRUE(store->list_others(other).empty());
-    EXPECT_TRUE(store->inspect_others(id_of("a").of(other)).empty());
-    EXPECT_EQ(store->erase(id_of("a").of(other)).error().code, errc::not_found);
+    EXPECT_TRUE(store->inspect_others(id_of("a").owned_by(other)).empty());
+    EXPECT_EQ(store->erase(id_of("a").owned_by(other)).error().code, errc::not_found);
 }
 
 TEST_F(agent_cache_store_models_test, usage_counts_each_models_files_once) {
@@ -249,7 +249,7 @@ TEST_F(agent_cache_store_models_test, a_name_is_taken_whatever_model_remembers_i
     EXPECT_TRUE(is_whole(*open("A"), "A", "a", some_tokens(21)));
 }
 
-// Goal: whoever was not asked for longest goes, whatever its model; blocks go with their memory.
+// Goal: the least recently used memory goes first, whatever its model; blocks go with their memory.
 TEST_F(agent_cache_store_models_test, the_least_recently_used_memory_goes_first_of_all_models) {
     remember("A", {"a0", "a1", "a2"}, 1000);
     remember("B", {"b0"}, 500, 10);

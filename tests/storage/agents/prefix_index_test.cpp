@@ -96,7 +96,7 @@ TEST(prefix_index, a_tenant_finds_nobody_elses_text) {
     std::list<std::shared_ptr<const agent_state>> agents;
     for (const tenant_id& tenant : {tenant_id{}, first, second})
         for (const char* text : {"abc", "abd", "b"}) {
-            agent_state state{id_of("agent").of(tenant)};
+            agent_state state{id_of("agent").owned_by(tenant)};
             state.text = text;
             agents.push_back(std::make_shared<const agent_state>(std::move(state)));
             index.add(&agents.back());

@@ -13,7 +13,7 @@ limit limit_of(auto&& work) {
     try {
         work();
     } catch (const work_limit_exceeded& e) {
-        return e.which();
+        return e.exceeded();
     }
     throw std::logic_error("no limit was exceeded");
 }
