@@ -191,8 +191,9 @@ class local_engine final : public engine {
     }
 
   private:
-    void tell(const storage::agent_id& agent, agent_changed::change action) {
-        probe_.feed->publish([&] { return agent_changed{agent, action}; });
+    void tell(const storage::agent_id& agent, agent_changed::change action,
+              std::optional<storage::agent_id> parent = std::nullopt) {
+        probe_.feed->publish([&] { return agent_changed{agent, action, parent}; });
     }
     scheduler_options options_for_scheduler(engine_options options) const;
     std::vector<agent_info> infos_of(const std::vector<storage::agent_summary>& own,
@@ -296,7 +297,7 @@ storage::result<void> local_engine::fork(const storage::agent_id& from, const st
     if (!place) return place.error();
     storage::result<void> done;
     scheduler_.with_transient_hold([&] { done = store_->fork(from, to, false, *place); });
-    if (done) tell(to, agent_changed::change::forked);
+    if (done) tell(to, agent_changed::change::forked, from);
     if (done) sharing_->note_saved(to);
     return done;
 }
@@ -484,8 +485,8 @@ struct loaded_model {
     storage::result<std::unique_ptr<transformer>> model = unusable("not loaded");
 };
 
-/// The weights, with K and V of 16 bits and hardly any scratch, and beside them the tokenizer,
-/// which is read by one thread. Without a tokenizer the weights are given up.
+/// Loads the weights, with K and V of 16 bits and hardly any scratch, while another thread reads
+/// the tokenizer. Without a tokenizer the weights are released.
 loaded_model load_model(const engine_options& options, const weight_storage& disk,
                         const model_config& config, const kernel_table& kernels, weight_form form,
                         compute_arena& arena, const std::function<void(load_progress)>& progress) {

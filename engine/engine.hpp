@@ -58,11 +58,11 @@ struct shared_memory {
     std::shared_ptr<storage::object_store> uploads;
     std::shared_ptr<storage::object_store> lookups;  // the same objects, waited for less long
     /// How long the end of an answer waits for its memory to reach the object store too; 0: it is
-    /// uploaded behind the answer.
+    /// uploaded after the answer.
     std::chrono::milliseconds wait{0};
     std::shared_ptr<storage::agent_leases> leases{};     // null: nodes do not ask each other
     std::shared_ptr<storage::uploaded_blocks> blocks{};  // null: the store alone is asked
-    std::shared_ptr<storage::node_news> news{};          // null: nodes tell each other nothing
+    std::shared_ptr<storage::node_news> news{};          // null: nodes exchange no news
     held_elsewhere when_held = held_elsewhere::refuse;
 };
 
@@ -88,7 +88,8 @@ struct engine_options {
     int prefill_min_chunk_tokens = 512;
     int prefill_max_chunk_tokens = 4096;
     int chunked_prefill_threshold_tokens = 2048;
-    /// How long a step may take while anybody decodes: what bounds the chunk of a prompt beside it.
+    /// How long a step may take while any sequence decodes: this bounds the chunk of a prompt in
+    /// the same step.
     std::chrono::milliseconds decode_latency{200};
     int max_batch = 16;
     /// Memory that one request may be given to render it and to compile its form, and what is kept
@@ -98,7 +99,7 @@ struct engine_options {
     /// Whether what may come next is run with what is known, and taken where it is what is drawn.
     /// Changes when tokens come, and never which.
     draft_rule speculation = draft_rule::where_faster;
-    int max_queued = 256;    // requests waiting behind the running ones
+    int max_queued = 256;    // requests that may wait while others run
     int max_hot_agents = 0;  // 0: as many as the pool holds
     // Of models with recurrent state: states that a turn adds to a memory, and that a memory keeps,
     // those apart that many agents begin with.
@@ -118,9 +119,10 @@ struct engine_options {
     /// Background trouble worth a log line (a failed save, a corrupt block). Called from any engine
     /// thread; may be empty.
     std::function<void(std::string)> on_warning;
-    /// Where what happens is told; null: nobody can watch.
+    /// Receives the engine's activity; null: it is not published.
     std::shared_ptr<activity_feed> feed{};
-    /// Where the blocks that come to the disk, and leave it, are told; null: nobody can follow.
+    /// Receives an event for each block that is written to disk or removed; null: none is
+    /// published.
     std::shared_ptr<storage::kv_event_feed> kv_events{};
     /// With engines that are to run at the same time on one cache directory; null: it is alone.
     /// cache_budget_bytes is then what was given to make it.
@@ -167,7 +169,7 @@ struct model_info {
 struct memory_info {
     std::string model_id;  // what clients called it when it last saved; empty: not known
     storage::block_hash fingerprint;
-    bool is_loaded = false;  // the model runs, in this engine or beside it in the same process
+    bool is_loaded = false;  // the model runs, in this engine or another of the process
     bool hot = false;        // as agent_info has it, in that model's part of the pool
     int tokens = 0;
     std::uint64_t pool_bytes = 0;  // those that it shares included
@@ -245,8 +247,8 @@ struct pool_usage {
 using memory_sink = std::function<storage::result<void>(std::span<const std::byte>)>;
 struct memory_source {
     std::uint64_t file_bytes = 0;
-    /// Fills `into` from `offset`; may be asked for any part, and for one twice.
-    std::function<storage::result<void>(std::uint64_t offset, std::span<std::byte> into)> read_at;
+    /// Fills `buffer` from `offset`; may be asked for any part, and for one twice.
+    std::function<storage::result<void>(std::uint64_t offset, std::span<std::byte> buffer)> read_at;
 };
 
 /// Room on the disk for a tenant's file that is not the engine's, such as an upload: it takes what
@@ -305,9 +307,9 @@ class engine {
     /// Blocks. Saves an agent's memory and takes it out of RAM; what a request runs on stays until
     /// that ends. Errors: not_found; io, out_of_space: it stays in RAM.
     virtual storage::result<void> evict(const storage::agent_id& agent) = 0;
-    /// Blocks. Forgets an agent, in RAM and on disk, whatever models remember it; a request that
-    /// extends it makes it anew when that ends. Errors: not_found; io, and what is left can be
-    /// erased again.
+    /// Blocks. Erases an agent in RAM and on disk, under every model; a request that is extending
+    /// it creates it again when that ends. Errors: not_found; io, and what is left can be erased
+    /// again.
     virtual storage::result<void> erase(const storage::agent_id& agent) = 0;
     /// Returns: the other agents of the tenant to which something was said under this agent's name:
     /// branches of the session (agent_may_branch), turns that another machine's have overtaken.
@@ -333,17 +335,17 @@ class engine {
                                                         const memory_sink& sink) = 0;
     /// Blocks. Checks a whole file, then makes it the agent's memory, in place of what it had, and
     /// saves it. Only this agent, and forks of it, run on that memory. Returns: its tokens. Errors:
-    /// corrupt (tokens that do not stand for the text, too), incompatible (another model or
+    /// corrupt (also where the tokens do not spell the text), incompatible (another model or
     /// format), bad_value, pool_exhausted, those of `source`: nothing has changed then; io,
     /// out_of_space: it is remembered, but not saved.
     virtual storage::result<int> import_agent(const storage::agent_id& agent,
                                               const memory_source& source) = 0;
     /// Returns: none yet, to be made larger.
     virtual std::unique_ptr<disk_room> reserve_disk(const storage::tenant_id& tenant) = 0;
-    /// Blocks. Keeps a record beside the agents' memories, in place of an earlier one of its name.
-    /// Records have a share of the disk budget of their own, of which a tenant may have half of
-    /// what the others leave, and no other tenant's agents give way to them. When this returns, it
-    /// lasts. Calls for one record are serialised by the caller. Errors: io, out_of_space; the
+    /// Blocks. Stores a record that is not an agent's memory, in place of an earlier one of its
+    /// name. Records have a share of the disk budget of their own, of which a tenant may have half
+    /// of what the others leave, and no other tenant's agents give way to them. When this returns,
+    /// it lasts. Calls for one record are serialised by the caller. Errors: io, out_of_space; the
     /// earlier one is still there.
     virtual storage::result<void> keep_record(const storage::kept_record& record) = 0;
     /// Blocks. One that there is not is no error. Errors: io.

@@ -68,13 +68,14 @@ struct memory_restored {
 /// An agent's memory is no longer where it was.
 struct memory_left {
     storage::agent_id agent;
-    storage::memory_fate what = storage::memory_fate::evicted;
+    storage::memory_fate fate = storage::memory_fate::evicted;
 };
-/// Somebody asked for it, beside all requests.
+/// A client asked for the change, apart from all requests.
 struct agent_changed {
     enum class change { created, forked, erased, imported };
     storage::agent_id agent;
-    change what = change::created;
+    change kind = change::created;
+    std::optional<storage::agent_id> parent{};  // of a fork: the agent that it was made from
 };
 using activity_kind =
     std::variant<request_arrived, request_admitted, first_token_made, step_run, request_ended,
@@ -82,7 +83,7 @@ using activity_kind =
 
 struct activity {
     std::chrono::system_clock::time_point at{};
-    activity_kind what;
+    activity_kind event;
 };
 
 const char* to_string(storage::memory_fate fate) noexcept;

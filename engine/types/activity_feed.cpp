@@ -28,16 +28,16 @@ const char* to_string(agent_changed::change change) noexcept {
     return "created";
 }
 
-void activity_feed::watch(bool on) {
-    if (watchers_.fetch_add(on ? 1 : -1) + (on ? 1 : -1) > 0) return;
+void activity_feed::watch(bool starts) {
+    if (watchers_.fetch_add(starts ? 1 : -1) + (starts ? 1 : -1) > 0) return;
     take();
 }
 
-void activity_feed::keep(activity_kind what) {
+void activity_feed::keep(activity_kind event) {
     const auto now = std::chrono::system_clock::now();
     std::lock_guard lock(mutex_);
     if (waiting_.events.size() < events_max)
-        waiting_.events.push_back({now, std::move(what)});
+        waiting_.events.push_back({now, std::move(event)});
     else
         ++waiting_.dropped;
 }

@@ -24,11 +24,12 @@ class activity_feed {
         std::uint64_t dropped = 0;  // came while events_max waited
     };
 
-    /// As often on as off; what waits is forgotten when nobody watches any more.
-    void watch(bool on);
+    /// Begins to watch, or ends it: each begin needs an end. Waiting events are dropped with the
+    /// last watcher.
+    void watch(bool starts);
     bool is_watched() const noexcept { return watchers_.load(std::memory_order_relaxed) > 0; }
 
-    /// `make()` returns what activity::what can be; called only while somebody watches.
+    /// `make()` returns what activity::event can be; called only while somebody watches.
     template <class Make>
     void publish(Make&& make) {
         if (is_watched()) keep(std::forward<Make>(make)());
@@ -37,7 +38,7 @@ class activity_feed {
     batch take();
 
   private:
-    void keep(activity_kind what);
+    void keep(activity_kind event);
 
     std::atomic<int> watchers_{0};
     std::mutex mutex_;

@@ -93,10 +93,12 @@ struct describe {
         return event;
     }
     json::object operator()(const memory_left& e) const {
-        return {{"event", to_string(e.what)}, {"agent", e.agent.str()}};
+        return {{"event", to_string(e.fate)}, {"agent", e.agent.str()}};
     }
     json::object operator()(const agent_changed& e) const {
-        return {{"event", to_string(e.what)}, {"agent", e.agent.str()}};
+        json::object event{{"event", to_string(e.kind)}, {"agent", e.agent.str()}};
+        if (e.parent) event["parent"] = e.parent->str();
+        return event;
     }
 };
 
@@ -121,9 +123,9 @@ std::string tenant_name(const storage::tenant_id& tenant) {
 json::array events_of(std::span<const activity> all, const viewpoint& from) {
     json::array shown;
     for (const activity& each : all) {
-        const storage::tenant_id* owner = owner_of(each.what);
+        const storage::tenant_id* owner = owner_of(each.event);
         if (owner == nullptr || !from.sees(*owner)) continue;
-        json::object event = std::visit(describe{from}, each.what);
+        json::object event = std::visit(describe{from}, each.event);
         const auto since = each.at.time_since_epoch();
         event["at"] = std::chrono::duration_cast<std::chrono::milliseconds>(since).count();
         if (!from.tenant) event["tenant"] = tenant_name(*owner);
@@ -136,7 +138,7 @@ json::value step_of(std::span<const activity> all, const viewpoint& from) {
     const step_run* last = nullptr;
     int steps = 0;
     for (const activity& each : all)
-        if (const auto* step = std::get_if<step_run>(&each.what)) {
+        if (const auto* step = std::get_if<step_run>(&each.event)) {
             last = step;
             ++steps;
         }
@@ -166,7 +168,7 @@ json::value step_of(std::span<const activity> all, const viewpoint& from) {
 
 bool touches(std::span<const activity> all, const viewpoint& from) {
     for (const activity& each : all) {
-        const storage::tenant_id* owner = owner_of(each.what);
+        const storage::tenant_id* owner = owner_of(each.event);
         if (owner != nullptr && from.sees(*owner)) return true;
     }
     return false;

@@ -162,7 +162,7 @@ export class AgentsView {
     const tenant = agent.tenant ?? '';
     const own = [...this.state.agents.values()].filter((each) => (each.tenant ?? '') === tenant);
     const cards = new Map(own.map((each) => [each.agent_id, each]));
-    return family_of(agent.agent_id, cards.keys()).map(({ name, depth, relation }) => {
+    return family_of(agent.agent_id, cards.keys(), tenant).map(({ name, depth, relation }) => {
       const card = cards.get(name);
       const state = card ? brief_of(memory_of(card)) : 'no longer there';
       return { name, depth, relation, state };
@@ -170,14 +170,9 @@ export class AgentsView {
   }
 
   #tree(agent, family) {
+    if (family.length === 0) return [];
     const { agent_id } = agent;
-    const is_forked = (event) => event.event === 'forked' && event.agent === agent_id;
-    if (family.length === 0 && !(this.state.events ?? []).some(is_forked)) return [];
     const title = h('h3', {}, 'Its forks and sub-agents');
-    if (family.length === 0) {
-      const unknown = 'A client forked it; this page does not know from which agent.';
-      return [title, h('p', { class: 'hint' }, unknown)];
-    }
     const item = ({ name, relation, state }) =>
       h(
         'li',

@@ -6,6 +6,7 @@ import { Chat } from './chat.js';
 import { at } from './dom.js';
 import { EventsView } from './events_view.js';
 import { Feed } from './feed.js';
+import { note_fork } from './lineage.js';
 import { ModelsView } from './models_view.js';
 import { NodesView } from './nodes_view.js';
 import { NumbersView } from './numbers_view.js';
@@ -63,6 +64,8 @@ const feed = new Feed({
   keys: () => keys(),
   on_message: (message) => {
     if (message.type === 'snapshot') events.reset();
+    for (const event of message.recent ?? message.events ?? [])
+      if (event.event === 'forked') note_fork(event.agent, event.parent, event.tenant);
     draw_soon(apply(state, message));
   },
   on_status: show_status,

@@ -37,7 +37,7 @@ const SENTENCES = {
   lost: (e) => `${e.agent} is lost: the disk did not take it`,
   removed: (e) => `${e.agent} left the disk to keep the budget`,
   created: (e) => `${e.agent} was made`,
-  forked: (e) => `${e.agent} was forked from another`,
+  forked: (e) => `${e.agent} was forked from ${e.parent}`,
   erased: (e) => `${e.agent} was deleted`,
   imported: (e) => `${e.agent} was imported`,
 };

@@ -1,33 +1,37 @@
-// Which agent goes on from which, as far as this page can know: forks that were made on it, which
-// are kept in this tab, and sub-agents of coding agents, whose names say whose they are.
+// Which agent continues which: forks that happened while this page was open, kept in this tab, and
+// sub-agents of coding agents, whose names contain their session's.
 
 const STORED = 'forks';
 const FORKS_MAX = 500; // kept
 const FAMILY_MAX = 100; // agents shown of one family
 const DEPTH_MAX = 12; // deeper ones are shown at this depth
 
-/** Agent -> the agent that it was forked from. */
+/** All forks that are known: [agent, the agent that it was forked from, their tenant]. */
 function forks() {
   try {
-    return new Map(JSON.parse(sessionStorage.getItem(STORED)) ?? []);
+    return JSON.parse(sessionStorage.getItem(STORED)) ?? [];
   } catch {
-    return new Map();
+    return [];
   }
 }
 
-/** Keeps that `made` was forked from `source`. Whoever had the name before had the older forks. */
-export function note_fork(made, source) {
-  const kept = [...forks()].filter(([child, parent]) => child !== made && parent !== made);
-  sessionStorage.setItem(STORED, JSON.stringify([...kept, [made, source]].slice(-FORKS_MAX)));
+/** Notes that `made` was forked from `source`, both of `tenant`. Older forks of `made` were another
+ *  agent's of that name, so they are forgotten. */
+export function note_fork(made, source, tenant = '') {
+  const others = forks().filter(
+    ([child, parent, owner]) => owner !== tenant || (child !== made && parent !== made),
+  );
+  const all = [...others, [made, source, tenant]];
+  sessionStorage.setItem(STORED, JSON.stringify(all.slice(-FORKS_MAX)));
 }
 
 /** cc_SESSION:AGENT is a sub-agent of cc_SESSION. */
 const session_of = (name) => /^(cc_[^:]+):/.exec(name)?.[1];
 
 /** The family of an agent, depth first: [{ name, depth, relation }], the first one of them all at
- *  its head; of an agent without relatives nothing. `names`: of all agents that there are. */
-export function family_of(name, names) {
-  const made = forks();
+ *  its head; of an agent without relatives nothing. `names`: of all agents of its tenant. */
+export function family_of(name, names, tenant = '') {
+  const made = new Map(forks().filter(([, , owner]) => owner === tenant));
   const parent_of = (child) => made.get(child) ?? session_of(child);
   const children = new Map();
   for (const child of new Set([...names, ...made.keys()])) {

@@ -193,6 +193,15 @@ await main(
       await ask(server, 'ada', 'Hello.', { system: 'You are a nurse.' });
       await page.locator('.miss pre.remembered mark', { hasText: /^pirate/ }).waitFor();
       await page.locator('.miss pre.sent mark', { hasText: /^nurse/ }).waitFor();
+      // A fork that a client makes is shown below its parent.
+      await expect(201, server, 'POST', '/v1/agents/ada/fork', { agent_id: 'bob' });
+      await page.locator('#event-list', { hasText: 'bob was forked from ada' }).waitFor();
+      await page.getByRole('button', { name: 'Memory of bob', exact: true }).click();
+      const family = page.locator('tr.details ul.tree > li', { hasText: 'ada' });
+      await family.locator('ul.tree > li[aria-current="true"]', { hasText: 'bob' }).waitFor();
+      await page.getByRole('button', { name: 'Memory of bob', exact: true }).click();
+      await page.getByRole('button', { name: 'Delete bob' }).click();
+      await row_of(page, 'bob').waitFor({ state: 'detached' });
       const sdk = new Anthropic({ apiKey: 'none', baseURL: server.url, maxRetries: 0 });
       await sdk.messages
         .stream(

@@ -1,4 +1,4 @@
-// What the engine tells who watches it, and that nobody pays for it who does not.
+// The engine's activity events for a subscriber, and that without one they cost nothing.
 
 #include <gtest/gtest.h>
 
@@ -24,7 +24,7 @@ template <class Kind>
 std::vector<Kind> of_kind(const activity_feed::batch& all) {
     std::vector<Kind> found;
     for (const activity& each : all.events)
-        if (const auto* one = std::get_if<Kind>(&each.what)) found.push_back(*one);
+        if (const auto* one = std::get_if<Kind>(&each.event)) found.push_back(*one);
     return found;
 }
 
@@ -153,13 +153,15 @@ TEST_F(watched_engine, tells_of_evictions_restores_forks_and_deletions) {
     ASSERT_TRUE(engine->erase(id_of("b")));
     const auto told = feed->take();
     ASSERT_EQ(of_kind<memory_left>(told).size(), 1u);
-    EXPECT_EQ(of_kind<memory_left>(told)[0].what, storage::memory_fate::evicted);
+    EXPECT_EQ(of_kind<memory_left>(told)[0].fate, storage::memory_fate::evicted);
     ASSERT_EQ(of_kind<memory_restored>(told).size(), 1u);
     EXPECT_GT(of_kind<memory_restored>(told)[0].tokens_read, 256);
     const auto changes = of_kind<agent_changed>(told);
     ASSERT_EQ(changes.size(), 2u);
-    EXPECT_EQ(changes[0].what, agent_changed::change::forked);
-    EXPECT_EQ(changes[1].what, agent_changed::change::erased);
+    EXPECT_EQ(changes[0].kind, agent_changed::change::forked);
+    EXPECT_EQ(changes[0].parent, id_of("a"));
+    EXPECT_EQ(changes[1].kind, agent_changed::change::erased);
+    EXPECT_FALSE(changes[1].parent);
 }
 
 TEST_F(watched_engine, tells_why_a_request_failed) {
