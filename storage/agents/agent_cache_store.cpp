@@ -36,7 +36,7 @@ struct agent_cache_store::impl {
                          },
                          parts.home->records};
 
-    /// In the directory that this store has, or has made anew.
+    /// In the directory that this store has, or has created again.
     result<disk_quota::promise> room_for_record(const tenant_id& tenant, std::uint64_t bytes) {
         if (auto ok = directory.keep(); !ok) return ok.error();
         return room.free_disk_for_record(tenant, bytes);
@@ -75,8 +75,8 @@ agent_record new_record(agent_state state) {
     return agent;
 }
 
-/// Leaves what comes up to a place, as far as the block that it falls into; of the recurrent states
-/// those that stand before it.
+/// Cuts `state` after the block that contains token `tokens`; keeps the recurrent states up to
+/// there.
 void cut(agent_state& state, std::size_t tokens, std::size_t block_tokens) {
     const std::size_t blocks = (tokens + block_tokens - 1) / block_tokens;
     state.states.resize(count_kept_within(state.states, tokens));
@@ -100,7 +100,7 @@ agent_cache_store::agent_cache_store(std::unique_ptr<impl> state,
     : share_(std::move(share)), impl_(std::move(state)) {}
 
 agent_cache_store::~agent_cache_store() {
-    // Whoever opens the directory next finds it open, or its lock free.
+    // The next caller that opens the directory finds it open, or its lock free.
     const std::lock_guard one_at_a_time(share_->mutex);
     impl_.reset();
 }
@@ -308,7 +308,7 @@ void agent_cache_store::put(agent_state state) {
     auto names = parts.shape.names_of(state);
     ASSERT(state.blocks.size() == names.size() && parts.shape.all_hot(state));
     ASSERT(state.token_ends.size() == state.tokens.size());
-    agent_index::outdated out;  // ends behind the lock
+    agent_index::outdated out;  // destroyed after the lock is released
     const agent_index::lock locked(parts.index);
     out = parts.index.publish(locked, std::move(state), std::move(names));
 }
@@ -460,7 +460,8 @@ result<int> agent_cache_store::import_agent(const agent_id& id, readable_file& f
     const std::size_t added = own_notes + (state->states.empty() ? 0 : 1);
     if (state->notes.size() + added > manifest_notes_max)
         return failure{errc::corrupt, "it has too many notes"};
-    // Whose KV it is cannot be told from it: nobody else may ever run on these blocks.
+    // The owner of the KV is not known from the file: no other sequence may ever run on these
+    // blocks.
     const std::string salt = random_bytes(state->private_salt.bytes.size());
     std::ranges::copy(salt, state->private_salt.bytes.begin());
     put(std::move(*state));

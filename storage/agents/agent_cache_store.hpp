@@ -61,11 +61,11 @@ struct store_options {
     std::string model{};
     /// What clients call the model, for lists that another model shows. A note as well.
     std::string model_name{};
-    /// Told of each memory that leaves the pool or the disk without being asked for. May be empty;
-    /// called under the store's lock, so that it must not call the store.
+    /// Called for each memory that leaves the pool or the disk although no client asked for that.
+    /// May be empty. The store's lock is held meanwhile, so it must not call the store.
     std::function<void(const agent_id&, memory_fate)> on_left{};
-    /// Told of blocks that come to the disk and leave it; null: nobody is. Outlives the store; the
-    /// stores that share a directory have one.
+    /// Receives an event for each block that is written to disk or removed from it; may be null.
+    /// Outlives the store; the stores that share a directory share one feed.
     std::shared_ptr<kv_event_feed> kv_events{};
     /// Of the stores of one process on that directory; null: the store has it alone. The first one
     /// that opens brings its disk budget.
@@ -129,21 +129,21 @@ struct tenant_usage {
 };
 
 struct restored_prefix {
-    /// Covering `tokens`; sliding frames from where the window behind the last of them begins.
+    /// Cover `tokens`; sliding frames from the beginning of the window that ends at the last token.
     std::vector<kv_block_parts> blocks;
     int tokens = 0;       // how many of those asked for are really there, from the start
     int tokens_read = 0;  // part of `tokens` that came from disk just now
     shortfall why = shortfall::none;
     std::string detail;  // names the file and the fault when why is not none
     std::uint64_t bytes_read = 0;
-    /// Behind `tokens` tokens, where the layout has states and tokens > 0; else null.
+    /// The state after `tokens` tokens, where the layout has states and tokens > 0; else null.
     recurrent_ptr state{};
     /// Null where all of it is there.
     std::shared_ptr<prefix_arrival> arrival{};
 };
 
-/// Gets a prefix whose frames are still being filled. Whoever computes on a layer waits for that
-/// layer first, and nobody may publish the blocks before all layers are there.
+/// Receives a prefix whose frames are still being filled. A model that computes on a layer waits
+/// for that layer first; the blocks may be published only when all layers are there.
 class prefix_receiver {
   public:
     virtual void receive_arriving(restored_prefix begun) = 0;
@@ -217,10 +217,10 @@ class agent_cache_store {
         std::vector<block_hash> names_;
     };
 
-    /// Room for a tenant's file that is not the store's own, such as an upload, as long as it
-    /// lives. It takes what is free of the disk budget, and memories do not give way to it but the
-    /// tenant's own; whoever saves a memory does not count it. Movable; may not outlive the store.
-    /// Thread: one at a time.
+    /// A reservation of disk bytes, as long as it lives, for a tenant's file that is not the
+    /// store's own, such as an upload. It takes free bytes of the disk budget; only the tenant's
+    /// own memories are removed for it. A save of a memory does not count it. Movable; may not
+    /// outlive the store. Thread: one at a time.
     class disk_room {
       public:
         disk_room(disk_room&& other) noexcept
@@ -251,7 +251,7 @@ class agent_cache_store {
     ~agent_cache_store();
 
     /// Returns: the tenant who shows `credential`, the same after every restart. The credential
-    /// cannot be told from it without the directory's secret.
+    /// cannot be computed from it without the directory's secret.
     tenant_id tenant(std::string_view credential) const;
 
     /// Returns: the agent's newest published state, or null. Marks nothing as used.
@@ -273,11 +273,11 @@ class agent_cache_store {
     /// template); none when it is here, or never was.
     shortfall why_absent(const agent_id& id) const;
 
-    /// Blocks. Brings what a sequence needs to go on behind the first `tokens` tokens of `state`
-    /// into the pool: every block's full layers and what the window reaches of the sliding ones.
-    /// Hot blocks are shared, the others are read, checked (checksum, fingerprint, token ids) and
-    /// published, so that the agent becomes hot. Where something is missing or wrong, the prefix
-    /// ends at the last block boundary before it that has all it needs. Where the layout has
+    /// Blocks. Brings into the pool what a sequence needs to continue after the first `tokens`
+    /// tokens of `state`: every block's full layers and what the window reaches of the sliding
+    /// ones. Hot blocks are shared, the others are read, checked (checksum, fingerprint, token ids)
+    /// and published, so that the agent becomes hot. Where something is missing or wrong, the
+    /// prefix ends at the last block boundary before it that has all it needs. Where the layout has
     /// recurrent states it ends at the last place, within that, whose state is there and right;
     /// `why` is none where that is the last one that is kept. `state` may be an earlier
     /// one that the agent has gone on from. Makes room by evicting
@@ -343,7 +343,7 @@ class agent_cache_store {
     /// Returns: none yet, to be made larger.
     disk_room reserve_disk(const tenant_id& tenant) { return {*impl_, tenant}; }
 
-    /// What is kept beside the agents' memories.
+    /// The store's records that are not agents' memories.
     record_files& records() noexcept;
 
     /// Blocks. Writes the agent as one safetensors file (agent_file), bringing it into the pool

@@ -384,7 +384,7 @@ void agent_restorer::count_damage(const block_hash& name, kv_part part, errc cod
     else
         ++(is_state ? parts_.probe.states_corrupt : parts_.probe.blocks_corrupt);
     parts_.blocks.distrust(name, part);
-    // Whoever still has the block in the pool writes the file again.
+    // An agent that still has the block in the pool writes the file again.
     parts_.index.mark_damaged(agent_index::lock(parts_.index), name, part);
 }
 

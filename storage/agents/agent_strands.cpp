@@ -25,7 +25,7 @@ struct agent_strands::impl {
 
     void run(const agent_id& agent, std::function<void()> job) noexcept {
         job();
-        job = nullptr;  // whoever waits for the end also waits for what the job held
+        job = nullptr;  // a waiter for the end also waits for what the job held
         std::lock_guard lock(mutex);
         const auto found = lines.find(agent);
         // An idle agent has no strand, so that the map is never larger than what is pending.

@@ -1,7 +1,7 @@
 #pragma once
-// The full blocks and recurrent states that agents have in the pool, by name, so that whoever
-// computes or reads one again shares it. Owner: agent_index. Thread: not safe; the index's lock
-// guards it.
+// The full blocks and recurrent states that agents have in the pool, by name, so that a sequence
+// that computes or reads one again shares it. Owner: agent_index. Thread: not safe; the index's
+// lock guards it.
 
 #include <array>
 #include <cstddef>
@@ -26,7 +26,7 @@ class block_index {
     /// Returns: the same part of the same block where somebody has it, else `block`, which is found
     /// from now on.
     block_ptr adopt(const block_hash& name, const block_identity& identity, block_ptr block);
-    /// The same for recurrent states: each is the one behind the tokens of `identity`.
+    /// The same for recurrent states: returns the state after the tokens of `identity`.
     recurrent_ptr find_state(const block_hash& name, const block_identity& identity) const;
     recurrent_ptr adopt_state(const block_hash& name, const block_identity& identity,
                               recurrent_ptr state);

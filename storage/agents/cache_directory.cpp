@@ -41,7 +41,7 @@ result<void> cache_directory::open() {
 
 cache_directory::~cache_directory() {
     const std::unique_lock alone(home_.visits);
-    agent_index::left_agents left;  // ends behind the lock
+    agent_index::left_agents left;  // destroyed after the lock is released
     {
         const agent_index::lock locked(parts_.index);
         std::erase(home_.stores, &parts_);
@@ -73,7 +73,7 @@ result<void> cache_directory::open_first() {
     if (auto ok = count_others(); !ok) return ok;
     join();
     if (auto ok = read_manifests(); !ok) return ok;
-    // Ordering the texts waits for no disk, so it is done beside.
+    // Ordering the texts does not wait for the disk, so it runs at the same time.
     const auto index_texts = [this] { parts_.index.add_texts(agent_index::lock(parts_.index)); };
     // A manifest of a later format may need files that this program cannot know of.
     if (auto ok = parts_.blocks.scan(!home_.all_understood, parts_.workers, index_texts); !ok)
@@ -173,7 +173,7 @@ result<void> cache_directory::read_secret() {
         return {};
     }
     if (!found && found.error().code == errc::io) return found.error();
-    // None yet, or not one that was ever written here. With another one the tenants start anew.
+    // There is no secret, or none that was written here. A new secret makes every tenant a new one.
     home_.secret = random_bytes(secret_bytes);
     return replace_file(parts_.files, path, home_.secret);
 }
@@ -434,7 +434,7 @@ result<void> cache_directory::adopt(const agent_id& id, const std::string& manif
         parts_.blocks.release(all_names);
         return ok;
     }
-    state_ptr former, taken;  // end behind the lock
+    state_ptr former, taken;  // destroyed after the lock is released
     std::vector<block_hash> dropped;
     {
         const agent_index::lock locked(parts_.index);
@@ -551,7 +551,7 @@ result<void> cache_directory::keep() {
 }
 
 /// Looks for every file, forgets those that are gone, and makes the agents dirty that can be
-/// written again. Saves that are under way begin anew.
+/// written again. Saves that are under way start again.
 void cache_directory::reconcile() {
     parts_.blocks.forget_missing();
     std::set<std::string> gone;

@@ -32,12 +32,12 @@ class cache_directory {
     const std::string& secret() const noexcept { return home_.secret; }
 
     /// Blocks. Looks whether the directory is there, and the files that the index says an agent
-    /// has. The directory is made anew where it is gone; agents whose files are gone and can be
+    /// has. Creates the directory again where it is gone; agents whose files are gone and can be
     /// written again are dirty from now on. Errors: locked; io, also where another cache directory
     /// has its name.
     result<void> check(const agent_id& id, const std::string& manifest);
-    /// Blocks. Makes the directory anew where it is gone, and takes it before another process does.
-    /// Errors: as check().
+    /// Blocks. Creates the directory again where it is gone, and locks it before another process
+    /// does. Errors: as check().
     result<void> keep();
     /// Blocks. As agent_cache_store::adopt().
     result<void> adopt(const agent_id& id, const std::string& manifest, const file_source& blocks);

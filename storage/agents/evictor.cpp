@@ -16,7 +16,7 @@ namespace semantic::storage {
 bool evictor::free_frames(std::size_t frames, const agent_id* keep) {
     const std::shared_lock visiting(parts_.home->visits);
     while (parts_.pool.free_count() < frames) {
-        state_ptr former;  // its end frees the frames, behind the lock
+        state_ptr former;  // destroyed after the lock is released: that frees the frames
         const agent_index::lock locked(parts_.index);
         if ((former = evict_clean(locked, keep))) continue;
         // What the disk did not take cannot wait for ever.
@@ -73,7 +73,7 @@ bool evictor::free_frames_for(const agent_id& id, std::size_t frames) {
 }
 
 bool evictor::evict(const agent_id& id) {
-    state_ptr former;  // ends behind the lock
+    state_ptr former;  // destroyed after the lock is released
     const agent_index::lock locked(parts_.index);
     agent_record* agent = parts_.index.find(locked, id);
     if (agent == nullptr || agent->dirty) return false;
@@ -275,7 +275,7 @@ foreign_manifest evictor::forget_foreign(const std::string& manifest) {
 /// Requires: the agent's turn. Returns: whether its files are gone, or soon will be.
 bool evictor::remove_agent(const agent_id& id, const std::string& manifest) {
     if (!unlink_manifest(manifest)) return false;
-    state_ptr former;  // its end may free frames, behind the lock
+    state_ptr former;  // destroyed after the lock is released: that may free frames
     std::vector<block_hash> dropped;
     {
         const agent_index::lock locked(parts_.index);
@@ -354,8 +354,8 @@ result<bool> evictor::erase_foreign(const std::string& manifest) {
     return true;
 }
 
-/// Blocks. Forgets what the loaded model remembers, and whatever else stands in its place. Returns:
-/// whether there was any. Errors: io.
+/// Blocks. Erases the agent's memory under the loaded model, and any other file in its place.
+/// Returns: whether there was one. Errors: io.
 result<bool> evictor::erase_own(const agent_id& id, const std::string& manifest) {
     const manifest_turn mine(parts_.index, manifest);
     {
@@ -365,7 +365,7 @@ result<bool> evictor::erase_own(const agent_id& id, const std::string& manifest)
             return false;
     }
     if (auto gone = unlink_manifest(manifest); !gone) return gone.error();
-    state_ptr former;  // ends behind the lock
+    state_ptr former;  // destroyed after the lock is released
     std::vector<block_hash> dropped;
     {
         const agent_index::lock locked(parts_.index);

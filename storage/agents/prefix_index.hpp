@@ -1,11 +1,11 @@
 #pragma once
-// Which stored texts have most in common with a prompt. Owner: agent_index. Thread: not safe;
-// the index's lock guards it.
+// Finds the stored texts that have the longest common prefix with a prompt. Owner: agent_index.
+// Thread: not safe; the index's lock guards it.
 //
 // A tenant's texts are kept in byte order, each under a pointer: the index costs one tree node an
-// agent. In that order a text's common prefix with a prompt only shrinks with the distance from
-// where the prompt would stand. The longest of all is therefore one of the two neighbours of that
-// place: found exactly, with about log2(agents) comparisons.
+// agent. In that order a text's common prefix with a prompt only shrinks with the distance from the
+// position where the prompt would be inserted. The longest of all is therefore one of the two
+// neighbours of that position: it is found exactly, with about log2(agents) comparisons.
 
 #include <cstddef>
 #include <memory>

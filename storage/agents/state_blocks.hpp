@@ -66,8 +66,8 @@ class state_blocks {
     /// The names of the states that `state` keeps, in their order. Requires: as place().
     std::vector<block_hash> kept_names_of(const agent_state& state,
                                           const std::vector<block_hash>& names) const;
-    /// Everything about the recurrent state behind the first `tokens` tokens of `state` but its
-    /// bytes. Requires: as place(), and 1 to state.tokens.size() tokens.
+    /// Everything but the bytes of the recurrent state after the first `tokens` tokens of `state`.
+    /// Requires: as place(), and 1 to state.tokens.size() tokens.
     block_place kept_place(const agent_state& state, const std::vector<block_hash>& names,
                            std::size_t tokens) const;
     /// Requires: `names` are those of `state`.
@@ -80,15 +80,15 @@ class state_blocks {
     std::vector<blocks_stored> runs(const agent_state& state, const std::vector<block_hash>& names,
                                     const std::function<bool(std::size_t)>& is_told) const;
 
-    /// Returns: the first block whose sliding frames a sequence needs to go on behind `tokens`
+    /// Returns: the first block whose sliding frames a sequence needs to continue after `tokens`
     /// tokens.
     std::size_t window_start(std::size_t tokens) const;
-    /// Returns: what a sequence needs to go on behind `tokens` tokens. The window comes first, from
-    /// its end: what is lost there makes the prefix shorter, and then fewer full layers are needed.
+    /// Returns: what a sequence needs to continue after `tokens` tokens. The window comes first,
+    /// from its end: a lost frame there shortens the prefix, and then fewer full layers are needed.
     std::vector<block_part> needed_for(int tokens) const;
 
-    /// Returns: how many tokens of a state a sequence can go on behind: all, or those before the
-    /// last place that it keeps a recurrent state for.
+    /// Returns: the number of tokens of `state` after which a sequence can continue: all of them,
+    /// or those before the last position for which the agent keeps a recurrent state.
     std::size_t resumable_tokens(const agent_state& state) const;
 
     static bool any_hot(const agent_state& state);

@@ -34,9 +34,9 @@ inline std::vector<block_hash> concatenated(std::vector<block_hash> first,
     return first;
 }
 
-// Notes of the store's own in a manifest: which weights made the KV, what clients called the model,
-// and the state's private_salt, absent where that is zero. Beside them the manifest has states_note
-// where the model has recurrent states.
+// The store's own notes in a manifest: the weights that made the KV, the name that clients gave to
+// the model, and the state's private_salt, absent where that is zero. The manifest also has
+// states_note where the model has recurrent states.
 constexpr const char* model_note = "model";
 constexpr const char* model_name_note = "model_name";
 constexpr const char* private_note = "private";

@@ -19,9 +19,9 @@ namespace semantic::storage {
 result<std::uint64_t> write_agent_file(const agent_state& state, const block_hash& fingerprint,
                                        const kv_layout& layout, const byte_sink& sink);
 
-/// Blocks. Reads a file into frames of the pool; nobody sees them unless everything in it is right.
-/// Returns: the agent, under the name `id`, whoever it was before. Errors: corrupt, incompatible
-/// (format, KV recipe or fingerprint), pool_exhausted, and those of the file.
+/// Blocks. Reads a file into frames of the pool; they are published only if the whole file is
+/// right. Returns: the agent, under the name `id`, whatever its name in the file. Errors: corrupt,
+/// incompatible (format, KV recipe or fingerprint), pool_exhausted, and those of the file.
 result<agent_state> read_agent_file(readable_file& file, const agent_id& id,
                                     const block_hash& fingerprint, block_pool& pool);
 

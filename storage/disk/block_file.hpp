@@ -44,7 +44,7 @@ class block_file_reader {
 
     /// Blocks. Checks all that a header can say and takes the frames. `expected` is looked at here
     /// only; `files`, `format` and the pool must live as long as the reader. Without `keep_open`
-    /// every read() opens the file anew. Errors: not_found, io, corrupt, incompatible (fingerprint
+    /// every read() opens the file again. Errors: not_found, io, corrupt, incompatible (fingerprint
     /// or format version), pool_exhausted; each names the path.
     static result<block_file_reader> open(file_system& files, std::string path,
                                           const block_identity& expected,

@@ -209,8 +209,8 @@ block_format::tensor_list block_format::list_of(const kv_layout& layout, kv_part
 }
 
 std::uint64_t block_format::file_bytes_max(std::size_t tokens) const {
-    // What the header holds beside tensors is below 1 KiB; an entry of a tensor, its checksum
-    // included, below 320 bytes; a token id below 11 digits and a comma.
+    // The header without its tensors is below 1 KiB; an entry of a tensor with its checksum is
+    // below 320 bytes; a token id takes at most 11 digits and a comma.
     constexpr std::uint64_t fixed_bytes = 1024, tensor_header_bytes = 320, token_header_bytes = 12;
     std::uint64_t bytes = fixed_bytes + tokens * token_header_bytes;
     for (const tensor_plan& plan : lists_[1].plans)
@@ -218,7 +218,7 @@ std::uint64_t block_format::file_bytes_max(std::size_t tokens) const {
     return bytes;
 }
 
-/// The header from behind the identity's fields on, without padding.
+/// The header after the identity's fields, without padding.
 block_format::header block_format::ending(const tensor_list& list, std::size_t tokens) {
     constexpr const char* no_digits = "0000000000000000";
     header end;

@@ -1,7 +1,6 @@
 #pragma once
 // What a block file is, without I/O: the names of blocks and files, the tensors of a part, and the
-// header that stands in front of them. Pure values; safe to share between threads. Byte layout:
-// storage/FORMAT.md.
+// header before them. Pure values; safe to share between threads. Byte layout: storage/FORMAT.md.
 
 #include <array>
 #include <cstddef>
@@ -50,14 +49,14 @@ struct tensor_plan {
     /// Where head 0 lies. What a block that others have gives is not to be written. Requires: the
     /// block has a wide tail where the rows are in one.
     std::byte* rows_in(const kv_block& block) const;
-    /// The key that a tensor's checksum stands under in a file's metadata.
+    /// The key of a tensor's checksum in a file's metadata.
     std::string checksum_key() const { return "xxh3_64." + name; }
 };
 
 /// Every tensor of one part, in file order; `wide`: those of a wide tail too.
 std::vector<tensor_plan> plan_tensors(const kv_layout& layout, kv_part part, bool wide = false);
 
-/// What a block is: KV of `tokens` behind the block `parent`, for one model and one tenant.
+/// Identifies a block: KV of `tokens` after the block `parent`, for one model and one tenant.
 struct block_identity {
     block_hash fingerprint;
     std::string_view tenant_salt;
@@ -66,10 +65,10 @@ struct block_identity {
 };
 
 /// The block's name: XXH3-128 over fingerprint, salt, parent and token ids (little-endian), each
-/// behind its length.
+/// after its length.
 block_hash block_name(const block_identity& block);
 
-/// The name of the recurrent state behind the tokens of a block: XXH3-128 over the same fields and
+/// The name of the recurrent state after the tokens of a block: XXH3-128 over the same fields and
 /// one more, the word "state", so that block and state come and go apart.
 block_hash state_name(const block_identity& block);
 
@@ -88,7 +87,7 @@ result<std::pair<block_hash, kv_part>> parse_block_file_name(std::string_view fi
 /// The fan-out directory that both files lie in: "blocks/ab".
 std::string block_directory(const block_hash& name);
 
-/// The metadata that say which block a file holds, in the order of their keys, which all stand
+/// The metadata that say which block a file holds, in the order of their keys, which all come
 /// before those of the checksums.
 std::array<std::pair<const char*, std::string>, 8> identity_fields(const block_identity& identity,
                                                                    kv_part part);
@@ -122,7 +121,7 @@ class block_format {
     struct header {
         std::string bytes;
         std::vector<std::size_t> digits;  // where those of each tensor start, as tensors() has them
-        std::uint64_t data_bytes = 0;     // of the tensors behind it
+        std::uint64_t data_bytes = 0;     // of the tensors after the header
     };
     /// Returns: the header with zeros for checksums. Requires: 1 to block_tokens tokens.
     /// With a wide tail: may_be_wide().

@@ -114,7 +114,7 @@ class disk_quota {
     const std::string directory_;
     store_probe& probe_;
     mutable std::mutex mutex_;
-    disk_state state_;  // `space` is asked for anew each time
+    disk_state state_;  // `space` is read again each time
 };
 
 }  // namespace semantic::storage

@@ -30,7 +30,7 @@ struct foreign_manifest {
     std::string sessions{};  // under whose names its text was said, as its note says
     memory_policy policy{};  // as its note says
     memory_claim claim = memory_claim::none;  // as agent_record has it
-    /// Whether `names` is all that it needs; else it is of another format, and nobody can tell.
+    /// Whether `names` is all that the manifest needs; false where its format is an unknown one.
     bool is_understood = true;
     /// Whether it could be read. What could not, as by a fault of the disk that may pass, is
     /// nobody's leftover: it stays until somebody saves under its name, or erases it.

@@ -53,13 +53,13 @@ struct manifest {
 constexpr std::size_t manifest_tokens_max = 1 << 24;
 constexpr std::size_t manifest_text_bytes_max = 1 << 28;
 constexpr std::size_t manifest_notes_max = 256;
-/// The note that the states stand in, in the file; never among `notes`.
+/// The key of the note that lists the states in the file; never among `notes`.
 constexpr const char* states_note = "states";
 constexpr std::size_t manifest_file_bytes_max = 1 << 30;
 
-/// A file that an agent consists of beside its manifest: its path under the cache directory, and
-/// whether the agent is nothing without it. Siblings need not be there, and a state that is not
-/// costs its place only.
+/// One of an agent's files other than its manifest: its path under the cache directory, and whether
+/// the agent is lost without it. Siblings need not exist; a missing state costs only the position
+/// that it belongs to.
 struct agent_part_file {
     std::string path;
     bool is_needed = false;
@@ -90,7 +90,7 @@ result<sealed_bytes> encode_update(const manifest& agent, const manifest_kept& k
 
 struct decoded_manifest {
     manifest agent;     // the newest version that is whole
-    bool torn = false;  // something behind it is not: a save that was cut off, or damage
+    bool torn = false;  // bytes after it are damaged, or of a save that was cut off
 };
 
 /// Errors: corrupt (no whole record, a field out of its range, fields that contradict each other),

@@ -1,10 +1,10 @@
 #pragma once
 // Records of higher layers that belong to a tenant, such as sessions of several agents: a small
-// file each, whole or absent. What is in them is none of storage's business. All of them together
-// take at most the records' share of the disk budget, and one tenant's at most half of what the
-// others' leave of it, so that nobody takes all of it and whoever comes later finds some.
-// Owner: agent_cache_store. Thread: safe from any; calls for one record are serialised by the
-// caller. Everything blocks. Errors: io, out_of_space.
+// file each, whole or absent. Storage does not read their contents. All records together take at
+// most the records' share of the disk budget, and one tenant's at most half of what the others
+// leave of it, so that no tenant takes all of it and a later tenant finds some. Owner:
+// agent_cache_store. Thread: safe from any; calls for one record are serialised by the caller.
+// Everything blocks. Errors: io, out_of_space.
 
 #include <cstdint>
 #include <functional>

@@ -1,8 +1,9 @@
 #pragma once
-// Whether removing files gives a full file system room. Where snapshots keep what is removed, where
-// another program takes it at once, or where the file system says that it is full although it is
-// not, each save would find that out anew at the price of a memory; this remembers it for all saves
-// on a directory. Pure. Owner: open_directory. Thread: not safe; its relief_mutex guards it.
+// Whether removing files frees space on a full file system. It does not where snapshots keep
+// removed files, where another program takes the space at once, or where the file system reports
+// that it is full although it is not. Each save would learn that again at the price of a memory;
+// this class remembers it for all saves on a directory. Pure. Owner: open_directory. Thread: not
+// safe; its relief_mutex guards it.
 
 #include <algorithm>
 #include <chrono>

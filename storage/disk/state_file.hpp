@@ -23,7 +23,7 @@ constexpr int state_format_version = 1;
 /// Returns: an upper bound of the size of a state's file. `tokens`: of its identity.
 std::uint64_t state_file_bytes_max(std::size_t tokens, std::size_t state_bytes);
 
-/// Blocks. Writes the state behind the last of identity.tokens to a file of exactly this path and
+/// Blocks. Writes the state after the last of identity.tokens to a file of exactly this path and
 /// syncs its bytes. Returns: bytes written. Errors: io, out_of_space.
 result<std::uint64_t> write_state_file(file_system& files, const std::string& path,
                                        const block_identity& identity,

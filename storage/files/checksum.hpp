@@ -41,8 +41,8 @@ std::uint64_t checksum_of(std::string_view text);
 /// XXH3-128 of `text`, big-endian (the canonical form).
 block_hash checksum128(std::string_view text);
 
-/// XXH3-128 over fields that each stand behind their length (8 bytes, little-endian), so that no
-/// two lists of fields give the same bytes.
+/// XXH3-128 over fields. Each field comes after its length (8 bytes, little-endian), so that no two
+/// lists of fields give the same bytes.
 class field_hasher {
   public:
     field_hasher& add(std::string_view field);

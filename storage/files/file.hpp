@@ -22,8 +22,8 @@ class readable_file {
   public:
     virtual ~readable_file() = default;
     virtual result<std::uint64_t> size() = 0;
-    /// Fills `into` from `offset`. Errors: corrupt when the file ends before that.
-    virtual result<void> read_at(std::uint64_t offset, std::span<std::byte> into) = 0;
+    /// Fills `buffer` from `offset`. Errors: corrupt when the file ends before that.
+    virtual result<void> read_at(std::uint64_t offset, std::span<std::byte> buffer) = 0;
 };
 
 /// A file that is being written, from its start, in order. Closes itself; only sync() makes the
@@ -66,7 +66,7 @@ class file_system {
     virtual result<std::unique_ptr<readable_file>> open(const std::string& path) = 0;
     /// Makes an empty file, or empties the one that is there.
     virtual result<std::unique_ptr<writable_file>> create(const std::string& path) = 0;
-    /// Opens a file that is there, to write behind its end.
+    /// Opens an existing file to write after its end.
     virtual result<std::unique_ptr<writable_file>> append(const std::string& path) = 0;
     /// Puts `from` in the place of `to`, at once. Lasts when the directory is synced.
     virtual result<void> rename(const std::string& from, const std::string& to) = 0;

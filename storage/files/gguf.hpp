@@ -135,10 +135,11 @@ class gguf_file {
 /// Blocks. Whether a model of that path is a GGUF file and not a folder.
 bool is_gguf_path(const std::string& path) noexcept;
 
-/// Blocks. Opens the file and, where it is one of several (NAME-00001-of-00003.gguf, told by its
-/// metadata), all of them from their common folder, in order. Any of them may be named. Errors:
-/// those of gguf_file::open(); incompatible where the parts contradict each other; corrupt where
-/// two of them have a tensor of the same name or their tensors are not as many as they say.
+/// Blocks. Opens the file and, where its metadata say that it is one of several
+/// (NAME-00001-of-00003.gguf), all of them from their common folder, in order. Any of them may be
+/// named. Errors: those of gguf_file::open(); incompatible where the parts contradict each other;
+/// corrupt where two of them have a tensor of the same name or their tensors are not as many as
+/// they say.
 result<std::vector<gguf_file>> open_gguf(const std::string& path);
 
 }  // namespace semantic::storage

@@ -26,8 +26,8 @@ class mapped_file {
     ~mapped_file();
 
     std::span<const std::byte> bytes() const noexcept { return bytes_; }
-    /// Tells the kernel that the pages under `part`, which is inside bytes(), are no longer needed,
-    /// so that a loaded model is not held twice.
+    /// Advises the kernel that the pages under `part` are no longer needed, so that a loaded model
+    /// does not take memory twice. Requires: `part` is inside bytes().
     void drop(std::span<const std::byte> part) const noexcept;
 
   private:

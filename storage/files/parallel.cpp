@@ -48,7 +48,7 @@ void file_workers::work_on(batch& mine, std::unique_lock<std::mutex>& lock) {
         lock.unlock();
         mine.job(i);
         lock.lock();
-        // Whoever waits for the last job cannot go on before the mutex is free again.
+        // The thread that waits for the last job cannot go on before the mutex is free again.
         if (++mine.done == mine.count) return done_.notify_all();
     }
 }

@@ -12,7 +12,7 @@
 
 namespace semantic::storage {
 
-/// Helping threads that are started when they are first needed and then stand by. Thread: any.
+/// Helping threads that are started when they are first needed and then wait for work. Thread: any.
 class file_workers {
   public:
     /// For files: as many threads as there are cores, two to four.

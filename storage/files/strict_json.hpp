@@ -12,7 +12,7 @@
 namespace semantic::storage {
 
 /// Errors: corrupt, saying what is wrong and at which byte: not JSON, not UTF-8, nested deeper than
-/// 16, a duplicate key, anything but white space behind the value.
+/// 16, a duplicate key, anything but white space after the value.
 result<boost::json::value> parse_strict_json(std::string_view text);
 
 /// Appends `text` as a JSON string. Requires: `text` is UTF-8.

@@ -1,7 +1,7 @@
 #pragma once
-// Some threads behind one executor. What boost::asio::thread_pool is, but for a system that refuses
-// a thread: that one's constructor waits for ever for those it has made. Thread: get_executor() may
-// be posted to from any thread; the rest is for the owner.
+// Threads that serve one executor. Replaces boost::asio::thread_pool, whose constructor waits for
+// ever for the threads that it has made when the system refuses another one. Thread: get_executor()
+// may be posted to from any thread; the rest is for the owner.
 
 #include <boost/asio/thread_pool.hpp>
 
