@@ -57,8 +57,8 @@ struct http_options {
 /// or neither http nor https.
 std::string absolute_url(const std::string& base, const std::string& reference);
 
-/// Returns: scheme, host and port, "https://example.org:443", which tell who gets a request; empty
-/// where `url` is none.
+/// Returns: scheme, host and port, "https://example.org:443", which identify the server of a
+/// request; empty where `url` is not a URL.
 std::string url_origin(const std::string& url);
 
 class http_client {

@@ -126,7 +126,7 @@ class object_store {
 /// Errors: bad_value, saying why `name` is none.
 object_result<void> check_object_name(std::string_view name);
 
-/// Whether every byte of `text` may stand in a name.
+/// Whether every byte of `text` may occur in a name.
 bool is_object_name_text(std::string_view text);
 
 /// Blocks. Writes and removes an object below `probe/` to see that the store holds writers to their

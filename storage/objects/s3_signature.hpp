@@ -1,7 +1,7 @@
 #pragma once
 // Signing requests to an S3 store (AWS Signature Version 4, single chunk). libcurl 7.88 signs too,
-// but takes the query as it stands, hashes no upload, and cannot be held against published
-// examples. Pure; safe from any thread.
+// but takes the query as it is, hashes no upload, and cannot be checked against published examples.
+// Pure; safe from any thread.
 
 #include <cstdint>
 #include <string>

@@ -9,7 +9,7 @@
 
 namespace semantic::storage::manifest_versions {
 
-/// Whether `newer` is `older` with more records behind it: an append-only file tells its past.
+/// Whether `newer` is `older` with more records after it: an append-only file shows its past.
 inline bool is_ancestor(std::string_view older, std::string_view newer) {
     return newer.starts_with(older);
 }

@@ -1,9 +1,9 @@
 #pragma once
 // Removes from an object store the blocks that no machine's manifest needs any more, and tombstones
-// that every machine has had time to see. Writers need not stop: what is to go is announced first
-// (sweep_notice), and a writer whose manifest needs an announced block waits until the sweep is
-// over, then uploads the block anew (shared_agents).
-// Clocks: only those of the machines that sweep, which are compared with each other.
+// that every machine has had time to see. Writers need not stop: the sweep first announces what it
+// will remove (sweep_notice), and a writer whose manifest needs an announced block waits until the
+// sweep is over, then uploads the block again (shared_agents). Clocks: only those of the machines
+// that sweep, which are compared with each other.
 
 #include <chrono>
 #include <cstdint>
@@ -36,7 +36,7 @@ struct seen_notice {
 /// Blocks. Errors: corrupt; those of the store.
 object_result<seen_notice> read_sweep_notice(object_store& objects);
 
-/// What stands in the place of an erased agent's manifest; no manifest begins like that.
+/// The contents of the object that replaces an erased agent's manifest; no manifest begins so.
 inline constexpr std::string_view tombstone = "semantic: erased\n";
 
 struct sweep_options {

@@ -1,12 +1,12 @@
 #pragma once
-// The agents of a cache directory, and of those of other machines, in one object store: what is
-// saved here is written behind to the store, what is not known here is read through from it.
-// An object bears the path that the file has in a cache directory (storage/FORMAT.md §4). Block
-// files never change, so they are put where they are absent; a manifest is put over the version
-// that this directory has seen and no other, so that of two machines that go on with one agent one
-// wins. The other one gives its own turns to a fork when it next refreshes the agent, and takes up
-// the winner's. An erased agent leaves a tombstone, which erases it on other machines; one that is
-// merely absent from the object store is uploaded anew. Owner: whoever owns the store of agents.
+// The agents of the cache directories of several machines, in one object store. An agent that is
+// saved here is uploaded later; an agent that is not known here is read through from the store. An
+// object bears the path that the file has in a cache directory (storage/FORMAT.md §4). Block files
+// never change, so they are put where they are absent; a manifest is put over the version that this
+// directory has seen and no other, so that of two machines that go on with one agent one wins. The
+// other one gives its own turns to a fork when it next refreshes the agent, and takes up the
+// winner's. An erased agent leaves a tombstone, which erases it on other machines; one that is
+// merely absent from the object store is uploaded again. Owner: the owner of the store of agents.
 // Thread: safe from any; calls for one agent are serialised by the caller, as agent_cache_store's.
 
 #include <condition_variable>
@@ -49,8 +49,9 @@ struct shared_agents_options {
     std::function<agent_id(const agent_id&)> name_fork{};
     /// Asked which blocks other nodes have put already; not owned; null: the object store alone.
     uploaded_blocks* blocks = nullptr;
-    /// Told the name (shared_name_of) of an agent whose newest memory has reached the object store,
-    /// or which was erased there on demand. Called from any thread; must not wait. May be empty.
+    /// Called with the name (shared_name_of) of an agent whose newest memory has reached the object
+    /// store, or which a client has erased there. Called from any thread; must not wait. May be
+    /// empty.
     std::function<void(const std::string&)> on_uploaded{}, on_forgotten{};
     /// Background trouble worth a log line. Called from the uploading thread; may be empty.
     std::function<void(std::string)> on_warning{};
@@ -72,8 +73,8 @@ class shared_agents {
   public:
     static constexpr std::size_t uploads_at_once = 4;  // of an agent's blocks
 
-    /// Blocks. Finds what was saved here and not uploaded, and uploads it behind. `store` and
-    /// `objects` outlive the object. Errors: io.
+    /// Blocks. Finds the agents that were saved here and not uploaded, and uploads them in the
+    /// background. `store` and `objects` outlive the object. Errors: io.
     static object_result<std::unique_ptr<shared_agents>> open(agent_cache_store& store,
                                                               object_store& objects,
                                                               const shared_agents_options& options);
@@ -166,12 +167,12 @@ class shared_agents {
     file_workers uploaders_{uploads_at_once};
     mutable std::mutex mutex_;  // guards what follows
     std::condition_variable_any changed_;
-    // By path of manifest: who is to be told.
+    // By path of manifest: the callbacks to call.
     std::map<std::string, std::vector<uploaded>> pending_;
     std::string uploading_;         // empty: nothing
     bool has_failed_ = false;       // the last upload
     std::set<std::string> locked_;  // manifests that refresh() and forget() work on
-    // Manifests whose turns stand in a fork, though what has overtaken them could not be taken up;
+    // Manifests whose turns were saved in a fork although the version that won could not be read;
     // with their sums.
     std::map<std::string, std::string> gave_way_;
     std::chrono::steady_clock::time_point silent_until_{};  // the object store did not answer

@@ -70,8 +70,8 @@ void shared_agents::work(std::stop_token stop) {
     }
 }
 
-/// Blocks first: whoever sees the manifest finds them. Returns: whether it is in the object store;
-/// false where the manifest has left the disk meanwhile.
+/// Uploads the blocks first, so that a reader of the manifest finds them. Returns: whether the
+/// manifest is in the object store; false where it has left the disk meanwhile.
 object_result<bool> shared_agents::upload(const std::string& manifest) {
     for (int left = rereads_max;; --left) {
         const auto bytes = read_manifest(manifest);

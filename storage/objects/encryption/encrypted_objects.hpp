@@ -1,9 +1,9 @@
 #pragma once
-// Objects that leave the machine encrypted: AES-256-GCM in front of another object_store, for
-// whoever keeps them and whatever lies between. An object's contents, name and length are
+// Encrypts objects before they leave the machine: AES-256-GCM in front of another object_store, so
+// that neither the store nor the network reads them. An object's contents, name and length are
 // authenticated; its name, its approximate size and when it changes stay visible, and a store that
-// puts an older version back is not found out. storage/FORMAT.md §13 has the layout.
-// Owner: open_object_store's caller. Thread: as object_store.
+// puts an older version back is not detected. storage/FORMAT.md §13 has the layout. Owner:
+// open_object_store's caller. Thread: as object_store.
 
 #include <memory>
 #include <string>
@@ -17,9 +17,9 @@ namespace semantic::storage {
 /// Whether the bytes of an object are what encrypted objects begin with.
 bool is_encrypted_object(std::string_view bytes);
 
-/// `keys`: as parse_object_keys gives them. Errors of its methods beside those of `store`: denied
-/// for an object that none of the keys has encrypted, corrupt for one that was changed, cut off,
-/// bears another's name, or is not encrypted at all. Sizes are those of the contents.
+/// `keys`: as parse_object_keys gives them. Errors of its methods in addition to those of `store`:
+/// denied for an object that none of the keys has encrypted, corrupt for one that was changed, cut
+/// off, bears another's name, or is not encrypted at all. Sizes are those of the contents.
 std::unique_ptr<object_store> make_encrypted_objects(std::unique_ptr<object_store> store,
                                                      object_keys keys);
 

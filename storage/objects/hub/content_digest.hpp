@@ -22,7 +22,7 @@ class content_digest {
     content_digest& operator=(content_digest&&) noexcept;
 
     void add(std::string_view bytes);
-    /// Returns: the digest of what was added, lower-case hex. Once, behind the last add().
+    /// Returns: the digest of the added bytes, lower-case hex. Call once, after the last add().
     std::string finish();
 
   private:

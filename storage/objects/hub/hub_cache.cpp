@@ -84,7 +84,7 @@ class hub_cache::download {
     }
 
   private:
-    /// Goes on behind what an earlier process left.
+    /// Continues after the bytes that an earlier process left.
     result<void> take_up() {
         const std::uint64_t there = size_of(part_);
         if (!is_there(part_) || there > file_.bytes) return begin_anew();
@@ -155,7 +155,7 @@ class hub_cache::download {
             if (stop_.stop_requested()) return stopped();
             if (!read.error().may_succeed_later || attempts == attempts_max)
                 return read.error().why;
-            if (position_ > before || !wait) {  // it goes on: patience begins anew
+            if (position_ > before || !wait) {  // it goes on: patience starts again
                 wait.emplace(from_.retries(), std::random_device{}());
                 since = steady::now();
             }

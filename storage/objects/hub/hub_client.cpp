@@ -314,7 +314,7 @@ boost::system::result<void, hub_break> hub_client::read(const std::string& repos
     request.method = "GET";
     if (from > 0) request.headers.emplace_back("Range", "bytes=" + std::to_string(from) + "-");
     request.receive = [&](const http_response& head, std::string_view bytes) {
-        if (!has_begun && head.status == 200) position = 0;  // anew, whatever was asked for
+        if (!has_begun && head.status == 200) position = 0;  // a whole file: the range was ignored
         if (!has_begun && head.status == 206 &&
             !is_range(header_of(head, "content-range"), from, file.bytes)) {
             wrong = "the hub sends other bytes than were asked for";

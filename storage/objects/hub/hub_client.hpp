@@ -56,8 +56,8 @@ class hub_client {
     /// answer or contradicts itself; bad_value for a name that can be none.
     result<hub_listing> list(const std::string& repository, const std::string& revision) const;
 
-    /// Gets each piece of a file with the position of its first byte, which is `from` or, where the
-    /// hub begins anew all the same, 0. False ends the reading.
+    /// Gets each piece of a file with the position of its first byte, which is `from`, or 0 where
+    /// the hub sends the whole file all the same. False ends the reading.
     using receiver = std::function<bool(std::uint64_t position, std::string_view bytes)>;
     /// One attempt to read a file from byte `from` < file.bytes. Returns when as many bytes have
     /// come as there should be.

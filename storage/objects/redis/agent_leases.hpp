@@ -1,12 +1,12 @@
 #pragma once
-// Which of several nodes that share an object store is at work on an agent: a key in Redis that its
-// node keeps while a request extends the agent or an upload of it is under way, and that goes when
-// the node does. Leases spare two nodes from working on the same turn; they do not decide. What a
-// node puts in the object store is put over the manifest that it has seen, so the manifest's
-// version is the fencing token of one whose lease ran out, and without an answer of Redis the nodes
-// go on. A lease counts only where a node of this object store has signed it (redis_seal.hpp): one
-// that Redis, or somebody who writes there, has made up sends no client anywhere. Owner: whoever
-// opened it; it outlives every lease. Thread: any.
+// Records which of several nodes that share an object store works on an agent: a key in Redis that
+// its node keeps while a request extends the agent or an upload of it is under way, and that goes
+// when the node does. Leases keep two nodes from computing the same turn; they do not decide which
+// turn counts. A node uploads only over the manifest that it has seen, so the manifest's version is
+// the fencing token of a node whose lease ran out, and without an answer of Redis the nodes go on.
+// A lease counts only where a node of this object store has signed it (redis_seal.hpp): a forged
+// one, by Redis or by another writer there, sends no client anywhere. Owner: its opener; it
+// outlives every lease. Thread: any.
 
 #include <chrono>
 #include <condition_variable>
@@ -26,8 +26,8 @@
 
 namespace semantic::storage {
 
-/// Whether `text` is the URL of a node: http:// or https://, a host, and of it all nothing but what
-/// stands in such a URL unescaped.
+/// Whether `text` is the URL of a node: http:// or https://, a host, and only characters that such
+/// a URL has unescaped.
 bool is_node_url(std::string_view text);
 
 struct agent_leases_options {

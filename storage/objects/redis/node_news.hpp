@@ -1,10 +1,10 @@
 #pragma once
-// What nodes that share an object store tell each other through Redis, published and not kept: that
-// they are there and how they are, for their dashboards; and which agent one of them has just saved
-// or erased, so that the others let go of what they have of it before somebody asks. All of it is a
-// convenience: who hears nothing finds out when it next asks the object store. What no node of this
-// object store has signed (redis_seal.hpp) is not heard. Owner: whoever
-// opened it; it outlives every subscription. Thread: any.
+// Messages between nodes that share an object store, published through Redis and not kept: each
+// node's status, for the dashboards; and the agents that a node has just saved or erased, so that
+// the others drop their copies before a client asks. All of it is a convenience: a node that misses
+// a message finds the change when it next asks the object store. A message that no node of this
+// object store has signed (redis_seal.hpp) is ignored. Owner: its opener; it outlives every
+// subscription. Thread: any.
 
 #include <chrono>
 #include <condition_variable>
@@ -74,14 +74,15 @@ class node_news {
     node_news(const node_news&) = delete;
     node_news& operator=(const node_news&) = delete;
 
-    /// What all nodes on the object store share. Without it nothing is told, and nothing heard.
+    /// Sets the secret that all nodes on the object store share. Without it nothing is published,
+    /// and nothing received.
     void set_secret(std::string_view secret);
     /// What this node says of itself with each sign: one line, says_bytes_max at most. Called from
     /// a thread of its own, until the next call of this has returned.
     void describe_by(std::function<std::string()> describe);
     /// Returns at once.
     void tell(agent_news news);
-    /// What other nodes tell of agents.
+    /// Subscribes to what other nodes publish about agents.
     subscription follow(receiver to);
     /// This node first, the others in the order of their URLs.
     std::vector<known_node> nodes() const;

@@ -56,8 +56,8 @@ class redis_link {
     redis_link(const redis_link&) = delete;
     redis_link& operator=(const redis_link&) = delete;
 
-    /// Blocks, for the patience at most to connect and as long again for the answer. After an
-    /// error the command was done, or not, and the next call connects anew.
+    /// Blocks, for the patience at most to connect and as long again for the answer. After an error
+    /// the command was done, or not, and the next call connects again.
     redis_result<redis_reply> call(const std::vector<std::string>& words);
 
   private:
@@ -79,10 +79,10 @@ class redis_listener {
     redis_listener& operator=(const redis_listener&) = delete;
 
     /// Blocks, for `wait` at most, and twice the patience where it connects. Returns: the next
-    /// message; nothing when there was none in time. After an error the next call connects anew,
-    /// and what was published meanwhile is lost.
+    /// message; nothing when there was none in time. After an error the next call connects again;
+    /// messages that were published meanwhile are lost.
     redis_result<std::optional<message>> next(std::chrono::milliseconds wait);
-    /// The next call connects anew: the other end may be gone without a word.
+    /// Makes the next call connect again: the other end may be gone without notice.
     void drop() { context_.reset(); }
 
   private:

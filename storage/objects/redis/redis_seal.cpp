@@ -24,7 +24,7 @@ std::string signature_of(std::string_view key, std::string_view purpose, std::st
     return hex;
 }
 
-/// Takes the first word and the blank behind it off `text`.
+/// Takes the first word and the blank after it off `text`.
 std::string_view take_word(std::string_view& text) {
     const std::size_t blank = text.find(' ');
     const std::string_view word = text.substr(0, blank);

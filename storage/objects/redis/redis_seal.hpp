@@ -1,9 +1,9 @@
 #pragma once
 // Signs what nodes put into Redis, and checks what they read there. Redis is reached without TLS,
-// and whoever can write to it must not be able to send a client's request and key to an address of
-// his own: only a node that has read the object store's secret (agents/common_secret.hpp) makes a
-// signature. A signature holds for its purpose and for a quarter of an hour, so that the address
-// of a node that is gone leads nowhere for long. Thread: any.
+// and an attacker who can write to it must not be able to send a client's request and key to an
+// address of his own: only a node that has read the object store's secret
+// (agents/common_secret.hpp) makes a signature. A signature holds for its purpose and for a quarter
+// of an hour, so that the address of a node that is gone leads nowhere for long. Thread: any.
 
 #include <cstdint>
 #include <functional>

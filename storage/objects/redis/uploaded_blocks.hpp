@@ -1,8 +1,8 @@
 #pragma once
-// Which blocks nodes have lately put in an object store, as a hint in Redis: of a block that is not
-// here the object store need not be asked before it is put, on the condition that it is absent. A
-// wrong answer costs a request or an upload in vain, never a block. Kept in a set a day, each for
-// two days. Owner: whoever opened it. Thread: any; calls wait for each other.
+// A hint in Redis: the blocks that nodes have lately put in an object store. Where a block is not
+// in the hint, it is uploaded without asking the object store first, on the condition that it is
+// absent. A wrong answer costs a request or an upload in vain, never a block. Kept in a set a day,
+// each for two days. Owner: its opener. Thread: any; calls wait for each other.
 
 #include <chrono>
 #include <functional>
