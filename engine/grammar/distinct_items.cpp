@@ -1,5 +1,5 @@
-// Arrays whose elements are all different: what has been written is remembered as a set of values
-// or, where these are many, as the last of them, behind which only later ones may follow.
+// Arrays whose elements are all different: the written elements are remembered as a set of values
+// or, where these are many, as the last of them, after which only later ones may follow.
 
 #include <boost/json.hpp>
 

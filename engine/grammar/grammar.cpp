@@ -11,8 +11,8 @@ namespace semantic::engine {
 namespace {
 
 constexpr int one_by_one_max = 10'000;
-// What a rule, an alternative and a set of bytes take beside their symbols, with what the heap
-// adds.
+// The bytes of a rule, an alternative and a set of bytes without their symbols, including the
+// heap's overhead.
 constexpr std::size_t rule_bytes =
     sizeof(std::vector<grammar::sequence>) + sizeof(grammar::repetition) + sizeof(int) + 32;
 constexpr std::size_t alternative_bytes = sizeof(grammar::sequence) + 16;
@@ -95,7 +95,7 @@ class least_bytes_finder {
     const grammar& grammar_;
     std::vector<int> least_;
     std::vector<alternative> all_;
-    std::vector<std::uint32_t> first_;    // [rule] into waiting_; one more behind the last
+    std::vector<std::uint32_t> first_;    // [rule] into waiting_; one more after the last
     std::vector<std::uint32_t> waiting_;  // alternatives with the rule, once a mention
     std::priority_queue<candidate, std::vector<candidate>, std::greater<>> next_;
 };
@@ -186,8 +186,8 @@ grammar_builder::symbol grammar_builder::repeat(const sequence& unit, int least,
     return rest;
 }
 
-// Whole blocks, and behind them fewer units than a block has: each count is written in one way,
-// with rules as many as its square root.
+// Whole blocks, and after them fewer units than a block has: each count is written in one way, with
+// rules as many as its square root.
 grammar_builder::symbol grammar_builder::repeat_in_blocks(const sequence& unit, int least,
                                                           int most) {
     const int block = static_cast<int>(std::sqrt(std::max(least, most)));

@@ -11,7 +11,7 @@ constexpr std::size_t closure_max = 200'000;
 // Scratch that is kept from state to state.
 constexpr std::size_t scratch_bytes_max = std::size_t{1} << 20;
 
-// What leads to a state, beside a class of bytes.
+// What leads to a state, apart from a class of bytes.
 constexpr std::uint64_t the_start = std::uint64_t{1} << 63;
 constexpr std::uint64_t a_token = std::uint64_t{1} << 62;
 
@@ -88,7 +88,7 @@ grammar_matcher::stack grammar_matcher::push(std::uint32_t position, stack below
     return known;
 }
 
-// One that was given up leaves something behind.
+// A state that was given up leaves entries here.
 void grammar_matcher::begin_state() {
     if (closed_.memory_bytes() > scratch_bytes_max) closed_ = {};
     if (pending_.capacity() * sizeof(node) > scratch_bytes_max) pending_ = {};
@@ -143,7 +143,7 @@ void grammar_matcher::close_one(std::uint32_t position, stack below) {
     }
     // Reached a second time, by another way or from itself, it adds nothing.
     if (!closed_.add(position, below, 0).second) return;
-    // What is finished with its last symbol leaves no level behind, so lists do not pile up.
+    // An alternative that ends with this symbol leaves no level, so lists do not pile up.
     const stack under = program_->is_end(position + 1) ? below : push(position + 1, below);
     const auto starts = program_->starts_of(waits_for.index);
     // Before they are written down: a rule may have very many.

@@ -49,7 +49,7 @@ class grammar_matcher {
 
     /// Requires: forget_all_but() was not called.
     state start();
-    /// Returns: the state behind `byte`, or dead.
+    /// Returns: the state after `byte`, or dead.
     state step(state from, unsigned char byte);
     /// The same for a special token.
     state step_token(state from, token_id token);

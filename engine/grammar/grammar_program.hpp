@@ -35,11 +35,11 @@ struct grammar_program {
 
     std::shared_ptr<const grammar> rules;
     int outlook_bytes = 0;
-    std::vector<grammar::symbol> symbols;  // every alternative, each behind it an end mark
+    std::vector<grammar::symbol> symbols;  // every alternative, each followed by an end mark
     std::vector<std::uint32_t> labels;     // [position] the same where an outlook is
     std::vector<int> bytes_least;          // [position] bytes that its alternative takes from here
     std::vector<std::uint32_t> starts, first_start;  // [rule] into starts; one more at the end
-    std::array<std::uint16_t, 256> class_of{};       // bytes that no set tells apart
+    std::array<std::uint16_t, 256> class_of{};       // bytes that no set distinguishes
     std::size_t classes = 1;
 
   private:

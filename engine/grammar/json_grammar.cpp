@@ -108,7 +108,8 @@ symbol json_grammar::character() {
         symbol not_d = out_.bytes(one_of("0123456789abcefABCEF"));
         symbol d = out_.bytes(one_of("dD"));
         grammar::sequence u = out_.literal("u");
-        // Apart, because each alternative is one more thing to follow behind every character.
+        // A rule of its own, because each alternative is one more thing to follow after every
+        // character.
         symbol escaped = out_.any_of({
             // Python keeps the backslash in front of a slash.
             {out_.bytes(one_of(dialect_ == json_dialect::python ? "\"\\bfnrt" : "\"\\/bfnrt"))},

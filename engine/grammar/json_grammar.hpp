@@ -28,11 +28,11 @@ enum class json_spacing {
 /// How arguments of calls are written in place of JSON, as far as their readers know it.
 enum class json_dialect {
     json,
-    gemma,   // plain keys stand without quotes
+    gemma,   // plain keys have no quotes
     python,  // True, False, None; arguments are keywords
 };
 
-/// What stands for the quotes of a string, between which characters stand for themselves.
+/// Replaces the quotes of a string; between two marks every character is literal.
 struct string_mark {
     std::string spelling;
     grammar_builder::sequence mark;
@@ -49,7 +49,7 @@ class unsupported_schema : public std::runtime_error {
 /// Appends the rules of JSON to a grammar. One for each grammar: what schemas share is made once.
 class json_grammar {
   public:
-    /// `quote`: of strings that need be nothing else; without one they stand in quotes as all do.
+    /// `quote`: of strings without further constraints; without one they have quotes as all others.
     json_grammar(grammar_builder& out, json_spacing spacing,
                  json_dialect dialect = json_dialect::json,
                  std::optional<string_mark> quote = std::nullopt);
@@ -82,7 +82,7 @@ class json_grammar {
     grammar_builder::symbol null();
     /// A string of `least` to `most` (< 0: any number of) characters.
     grammar_builder::symbol string_of(int least, int most);
-    /// One value, as it stands.
+    /// Exactly one value.
     grammar_builder::sequence constant(const boost::json::value& value);
     /// The name of a member with what parts it from its value.
     grammar_builder::sequence member_name(const std::string& name, bool is_argument);
@@ -115,9 +115,9 @@ struct number_range {
     bool least_excluded = false, most_excluded = false;
     int fraction_digits = 15;  // at most; 0: whole numbers
 };
-/// Decimal numbers in a range, without exponent and with at most 15 digits in front of the point. A
+/// Decimal numbers in a range, without exponent and with at most 15 digits before the point. A
 /// bound beyond these is none. Throws unsupported_schema when a bound leaves no such number, or has
-/// more than 15 digits behind its point.
+/// more than 15 digits after its point.
 grammar_builder::symbol numbers_in_range(grammar_builder& out, const number_range& range);
 /// The same, but multiples of `step`, a decimal above 0. Between two bounds they are listed; else
 /// the step is at most 256 without zeros at its end, and the only bound is 0.
@@ -145,7 +145,7 @@ struct object_rules {
     struct open_end {
         grammar_builder::symbol key, value;
     };
-    std::optional<open_end> others{};  // members behind the declared ones
+    std::optional<open_end> others{};  // members after the declared ones
     int least = 0, most = -1;          // members in all; most < 0: any number
     bool are_arguments = false;        // of a call, as the dialect writes them
 };

@@ -12,7 +12,7 @@ using symbol = grammar_builder::symbol;
 
 constexpr std::size_t digits_max = 15;  // on each side of the point
 
-// A decimal without sign: the digits before and behind its point.
+// A decimal without sign: the digits before and after its point.
 struct magnitude {
     std::string whole = "0", fraction;
     bool is_zero() const { return whole == "0" && fraction.empty(); }

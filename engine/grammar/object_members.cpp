@@ -23,7 +23,7 @@ byte_set key_bytes() {
     return set;
 }
 
-/// The beginnings of declared names, each once, a beginning's longer ones behind it.
+/// The beginnings of declared names, each once, a beginning's longer ones after it.
 class name_beginnings {
   public:
     explicit name_beginnings(storage::work_budget& budget) : memory_(budget) {
@@ -78,7 +78,7 @@ class name_beginnings {
 };
 
 // [n]: what may follow when n members have been written. The last element is the last count that
-// makes a difference: the most, or, where there is no most, a count that stands for all above it.
+// makes a difference: the most, or, where there is no most, a count that represents all above it.
 using continuations = std::vector<symbol>;
 
 class member_writer {

@@ -75,8 +75,9 @@ std::size_t output_constraint::memory_bytes() const {
     return matcher_.memory_bytes() + allowed_.size() * mask_bytes();
 }
 
-// Beside the grammar: a node that the grammar rejects takes its subtree along. `looks_alike`: the
-// words are short, so that for what follows a state's look-alike will do, whose ways are known.
+// Walks words and grammar together: a node that the grammar rejects takes its subtree along.
+// `looks_alike`: the words are short, so that for what follows a state's look-alike will do, whose
+// ways are known.
 output_constraint::token_set output_constraint::walk(const vocabulary_trie::part& words,
                                                      bool looks_alike) {
     auto seen = [&](grammar_matcher::state s) { return looks_alike ? matcher_.look_alike(s) : s; };

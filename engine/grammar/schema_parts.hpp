@@ -42,7 +42,7 @@ bool is_unsupported(std::string_view keyword);
 bool asserts(std::string_view keyword);
 
 /// The types that a schema names, or those that its other keywords are about, or all. "number"
-/// comes with no "integer" beside it unless both are named.
+/// comes without "integer" unless both are named.
 std::set<std::string_view> types_of(const boost::json::object& schema, const std::string& path,
                                     schema_complaints& to);
 /// Of the seven types, from 0 on.
@@ -56,8 +56,8 @@ std::vector<const boost::json::value*> constants_of(const boost::json::object& s
 std::set<std::string> required_of(const boost::json::object& schema, const std::string& path,
                                   schema_complaints& to);
 
-/// The pattern that a format stands for; nothing for those that only tell people something, as the
-/// specification has it.
+/// The pattern of a format; nothing for formats that are annotations only, as the specification has
+/// it.
 std::optional<std::string_view> pattern_of_format(const boost::json::value& format);
 
 /// Whether the members of an object are those that its schema declares, under names that can be

@@ -15,7 +15,7 @@ struct vocabulary_trie {
     static constexpr std::size_t short_bytes_max = 16;
 
     struct node {
-        std::uint32_t end;          // index behind the last node below this one
+        std::uint32_t end;          // end of the nodes below this one
         std::uint32_t first_token;  // into tokens; this node's are those before the next node's
         std::uint16_t depth;        // bytes from the root, 1 for its children
         unsigned char byte;

@@ -32,7 +32,7 @@ struct held_form {
 /// What of a request is at fault that has no grammar. A text's form goes by several names.
 request_part part_of(const output_form& form);
 
-/// What a request is told whose answer could not begin or go on. Where that is the form's fault it
+/// The error for a request whose answer could not begin or go on. Where that is the form's fault it
 /// is the request's: a grammar may turn out to be readable in too many ways when much has been
 /// written already.
 failed failure_of(const std::exception& error, const output_form& form);

@@ -20,7 +20,7 @@ constexpr std::size_t gbnf_bytes_max = 64 * 1024;
 /// Appends the rules to a grammar. Returns: `root`. Throws invalid_grammar, grammar_too_large.
 grammar_builder::symbol read_gbnf(grammar_builder& out, std::string_view text);
 
-/// Whether some rule begins with itself, and more behind it: a matcher would go down for ever.
+/// Whether some rule begins with itself, followed by more: a matcher would recurse for ever.
 bool recurses_on_the_left(const grammar& rules);
 
 }  // namespace semantic::engine

@@ -35,7 +35,7 @@ constexpr int member_states_max = 5'000;  // of properties times those that are 
 // Complaints show less of a place than this.
 constexpr std::size_t path_bytes_max = 512;
 
-/// A place below another one, as far as anybody is told of it.
+/// A path below another one, as errors print it.
 std::string below(const std::string& path, std::string_view keyword, std::string_view name = {}) {
     std::string out = path;
     for (std::string_view more : {keyword, name})
@@ -119,7 +119,7 @@ class schema_compiler {
         return out;
     }
 
-    // Each place, with what stands beside the reference to it, is one rule: schemas may hold
+    // Each place, with the keywords next to the reference to it, is one rule: schemas may contain
     // themselves.
     symbol reference(const json::object& schema, const std::string& path) {
         const json::object siblings = beside_reference(schema);

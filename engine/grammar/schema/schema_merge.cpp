@@ -12,7 +12,8 @@ namespace {
 
 namespace json = boost::json;
 
-// Beside 'pattern' in what is merged, a list of others; no keyword of anybody's.
+// In a merged schema, the list of patterns other than 'pattern'; not a keyword that a schema can
+// have.
 constexpr std::string_view pattern_beside = "pattern\x01";
 
 constexpr std::array<std::string_view, 5> lower_bounds{"minimum", "exclusiveMinimum", "minLength",
@@ -100,7 +101,7 @@ void schema_merge::join_properties(json::object& mine, const json::object& prope
     }
 }
 
-// All that it must satisfy stands in one list, each once, however many schemas name it.
+// All schemas that it must satisfy are in one list, each once, however many schemas name it.
 void schema_merge::join_property(json::string_view name, json::value& mine,
                                  const json::value& property) {
     charge_walk(property, memory_.budget());

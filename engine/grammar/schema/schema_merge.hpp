@@ -54,7 +54,7 @@ class schema_merge {
     std::unordered_map<std::string, part_index> properties_;  // those that are an 'allOf' of ours
 };
 
-/// Patterns that a merge has put beside 'pattern'.
+/// Patterns that a merge has added to 'pattern'.
 std::vector<std::string> patterns_beside(const boost::json::object& schema);
 
 }  // namespace semantic::engine

@@ -11,7 +11,7 @@
 
 namespace semantic::engine {
 
-/// Of schemas within schemas, and of '$ref' behind '$ref'.
+/// Of schemas within schemas, and of '$ref' after '$ref'.
 constexpr int schema_depth_max = 64;
 
 /// A schema as an object, whatever it refers to.
@@ -32,7 +32,7 @@ class schema_references {
     /// What '$ref' names: "#", "#/$defs/name" and any other pointer into the same document; or
     /// null.
     const boost::json::value* target_of(const boost::json::object& schema, const std::string& path);
-    /// The objects whose keywords count: what '$ref' leads to, then what stands beside it.
+    /// The objects whose keywords count: the target of '$ref', then the keywords next to it.
     std::vector<const boost::json::object*> parts_of(const boost::json::value& schema,
                                                      const std::string& path);
     /// Copies nothing where one object says it all.

@@ -32,7 +32,7 @@ class schema_strings {
     /// What a schema says of a string.
     struct description {
         std::string pattern;
-        std::vector<std::string> others;  // patterns beside it
+        std::vector<std::string> others;  // further patterns
         std::optional<std::string_view> format;
         int least = 0, most = -1;
         bool has_length() const { return least > 0 || most >= 0; }

@@ -67,8 +67,8 @@ class schema_comparison {
         return true;
     }
 
-    // What lists values and what does not are told apart by type alone, as are those that do not
-    // unless both are objects.
+    // A schema that lists values and one that does not are distinguished by type alone, as are two
+    // that do not unless both are objects.
     bool differ_in_type(const std::vector<std::size_t>& listed,
                         const std::vector<std::size_t>& others) const {
         type_set of_listed, of_others, of_no_objects;

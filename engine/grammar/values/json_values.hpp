@@ -1,6 +1,6 @@
 #pragma once
-// JSON values by what they cost and by what they are equal to. Whoever copies, hashes or compares a
-// value that a client sent charges for it first.
+// The cost and the equality of JSON values. Code that copies, hashes or compares a value that a
+// client sent charges for it first.
 
 #include <boost/json.hpp>
 
