@@ -25,7 +25,7 @@
 //                      to 2, of the latter in bits 3 to 5; of both quads 3, the low two bits are in
 //                      bits 6 and 7 of bytes 0 and 1, the high ones in bits 6 and 7 of byte 2
 //     sixes            of parts 2i and 2i + 1 [4][16][4]: byte j has the low four bits of quad j of
-//                      the former low, the high four of the latter's high; behind all four parts
+//                      the former low, the high four of the latter's high; after all four parts
 //                      [4][16][4]: of bytes 2k of those before, the former's high two bits in bits
 //                      4 and 5, the latter's low two in 2 and 3; of bytes 2k + 1 in 6 and 7 and in
 //                      0 and 1

@@ -35,7 +35,7 @@ inline constexpr float exp2_lowest = -64.0f;
 inline constexpr float exp_ln2 = 0.693147181f;
 
 // Weights of attention at 4 bit, (9) and (10): 2^x of 0 >= x >= -16 in 16-bit integers.
-inline constexpr int weight_step_bits = 11;     // binary digits of x behind the point
+inline constexpr int weight_step_bits = 11;     // binary digits of x after the point
 inline constexpr float weight_steps = 2048.0f;  // of x from one power of two to the next
 inline constexpr int weight_one = 32767;        // a weight of 1 as an integer
 inline constexpr float weight_unit = 1.0f / weight_one;
@@ -55,10 +55,10 @@ inline constexpr int level_dither(int t) {
     for (int bit = 0; bit < 6; ++bit) reversed |= (t >> bit & 1) << (5 - bit);
     return 2 * reversed - 63;
 }
-/// (16): a level of 1 beside a largest |scale| of 1; two products in parts of 2^15 lead to it.
+/// (16): a level of 1 where the largest |scale| is 1; two products in parts of 2^15 lead to it.
 inline constexpr float level_size =
     static_cast<float>(32768.0 / weight_one * 32768.0 / weight_one / level_one);
-/// (14): a sum of weights times centres of 1 beside a largest centre of 1.
+/// (14): a sum of weights times centres of 1 where the largest centre is 1.
 inline constexpr float weighed_centre = static_cast<float>(1.0 / centre_one / weight_one);
 
 /// -2 sqrt(2 / pi), and that times 0.044715: the tanh form of GELU is x / (1 + exp(-2u)).

@@ -15,7 +15,7 @@ namespace semantic::engine {
 namespace {
 
 /// Rows of activations that a task takes at once: 128 rows of 2048 int8 inputs are 256 KiB, so they
-/// stay in a 1 MiB L2 beside the tile while the task walks over its tiles.
+/// stay in a 1 MiB L2 with the tile while the task walks over its tiles.
 constexpr int rows_per_block = 128;
 /// Multiply-adds worth a task: about 3 microseconds, thirty times what taking one costs. The small
 /// matrices of a small model still make enough of them that all threads end together.

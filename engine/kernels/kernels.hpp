@@ -5,10 +5,10 @@
 // Exactness. Every kernel fixes the order of its floating-point operations by position and shape
 // alone, and every table (scalar, avx2, avxvnni, avx512) performs the same operations in the same
 // order with explicit fused multiply-adds, so all tables give the same bits and a row's result
-// never depends on how many rows or threads ran beside it. scalar is the definition. `lane order`
-// of a sum over n elements: 16 partial sums, lane i takes elements i, i+16, ... in order; then
-// lanes fold 8+8, 4+4, 2+2, 1+1 (lane i += lane i+half). Missing elements count as absent, not as
-// zero. Inputs are finite unless a comment says otherwise. Thread: pure functions; callers split
+// never depends on how many other rows or threads ran with it. scalar is the definition. `lane
+// order` of a sum over n elements: 16 partial sums, lane i takes elements i, i+16, ... in order;
+// then lanes fold 8+8, 4+4, 2+2, 1+1 (lane i += lane i+half). Missing elements count as absent, not
+// as zero. Inputs are finite unless a comment says otherwise. Thread: pure functions; callers split
 // the work (gemm.hpp). Nothing here allocates.
 
 #include <bit>
@@ -177,11 +177,11 @@ constexpr bool attends(int key_bits, int value_bits) noexcept {
 
 /// Consecutive tokens of one sequence through one head of a recurrence, whose whole memory is a
 /// matrix S [rows, cols]: a row for each element of a key, a column for each of a value. Token t's
-/// vectors and numbers are t strides behind the first one's. Nothing but S goes from one token to
+/// vectors and numbers are t strides after the first one's. Nothing but S goes from one token to
 /// the next, so however a text is cut, the bits are the same.
 struct recurrent_head {
     const float* from = nullptr;     // S before the first token
-    float* to = nullptr;             // S behind the last one; may be `from`
+    float* to = nullptr;             // S after the last token; may be `from`
     const float* keys = nullptr;     // [rows]
     const float* queries = nullptr;  // [rows]
     const float* values = nullptr;   // [cols]
@@ -257,9 +257,9 @@ struct kernel_table {
     /// nothing.
     void (*quantize_kv)(const float* x, int dim, int bits, kv_rounding rounding, std::byte* row,
                         half* scales, half* biases);
-    /// The same of some rows by (26): each element's error is made up for by the elements behind
-    /// it. An element waits for the one before, so rows are rounded side by side. Requires: bits 4
-    /// to 8, dim at most shaped_dim_max, count at most shaped_keys_max.
+    /// The same of some rows by (26): later elements compensate each element's error. An element
+    /// waits for the one before, so rows are rounded side by side. Requires: bits 4 to 8, dim at
+    /// most shaped_dim_max, count at most shaped_keys_max.
     void (*quantize_kv_shaped)(const shaped_key* keys, int count, int dim, int bits);
 
     /// Scores, softmax and weighted sum of one frame, merged into the running state. Requires:
@@ -273,7 +273,7 @@ struct kernel_table {
     void (*attend)(const attention_block& block);
     /// (18) of ARITHMETIC.md. exp(-inf) is 0, so a state with max -inf contributes nothing.
     /// Requires: not both empty.
-    void (*merge_softmax)(softmax_state& into, float* into_out, const softmax_state& from,
+    void (*merge_softmax)(softmax_state& total, float* total_out, const softmax_state& from,
                           const float* from_out, int dim);
     /// out[i] *= 1 / sum, (19)
     void (*finish_softmax)(const softmax_state& state, float* out, int dim);

@@ -8,7 +8,7 @@
 namespace semantic::engine {
 
 /// Channel i has sign rotation_signs[i % 256], -1 where bit i % 64 of word i / 64 % 4 is set. The
-/// words are the first 64 bits behind the binary point of the square roots of 2, 3, 5 and 7.
+/// words are the first 64 bits after the binary point of the square roots of 2, 3, 5 and 7.
 inline constexpr std::array<float, 256> rotation_signs = [] {
     constexpr std::uint64_t words[] = {0x6a09e667f3bcc908u, 0xbb67ae8584caa73bu,
                                        0x3c6ef372fe94f82bu, 0xa54ff53a5f1d36f1u};

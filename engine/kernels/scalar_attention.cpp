@@ -464,14 +464,14 @@ void quantize_kv_shaped(const shaped_key* keys, int count, int dim, int bits) {
 }
 
 /// (18)
-void merge_softmax(softmax_state& total, float* into_out, const softmax_state& from,
+void merge_softmax(softmax_state& total, float* total_out, const softmax_state& from,
                    const float* from_out, int dim) {
     const float largest = std::fmax(total.max, from.max);
     const float a = exp_one(total.max - largest), b = exp_one(from.max - largest);
     total.max = largest;
     total.sum = std::fma(total.sum, a, from.sum * b);
     for (index d = 0; d < dim; ++d) {
-        into_out[d] = std::fma(into_out[d], a, from_out[d] * b);
+        total_out[d] = std::fma(total_out[d], a, from_out[d] * b);
     }
 }
 

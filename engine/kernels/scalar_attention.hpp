@@ -16,7 +16,7 @@ void quantize_kv(const float* x, int dim, int bits, kv_rounding rounding, std::b
                  half* scales, half* biases);
 void quantize_kv_shaped(const shaped_key* keys, int count, int dim, int bits);
 void attend(const attention_block& block);
-void merge_softmax(softmax_state& total, float* into_out, const softmax_state& from,
+void merge_softmax(softmax_state& total, float* total_out, const softmax_state& from,
                    const float* from_out, int dim);
 void finish_softmax(const softmax_state& state, float* out, int dim);
 

@@ -1,5 +1,5 @@
 #pragma once
-// The tables behind find_kernels. Only dispatch.cpp and the kernel files include this.
+// The tables from which find_kernels chooses. Only dispatch.cpp and the kernel files include this.
 
 #include "engine/kernels/kernels.hpp"
 

@@ -6,9 +6,9 @@
 //
 // A step is some two hundred short pieces of work, each of which all threads must have finished
 // before the next one starts. Waking a thread for each would cost more than most of them, so the
-// threads that help stand by for the whole of together(): they look for the next piece until there
-// is one. They help and are not counted on: what none of them takes, the caller does, so a step
-// goes on when the arena lends no thread at all.
+// helping threads spin for the whole of together(): they look for the next piece until there is
+// one. The caller does not rely on them: it runs every piece that no helper takes, so a step goes
+// on when the arena lends no thread at all.
 
 #include <algorithm>
 #include <memory>

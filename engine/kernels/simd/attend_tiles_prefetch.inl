@@ -1,6 +1,6 @@
 // Attention by tiles: prefetch of the next frame's keys, values and scales during the products of
-// this one. A core has some 24 cache lines in flight and stalls behind more, so each step of a
-// product prefetches a few lines.
+// this one. A core has some 24 cache lines in flight and stalls at more, so each step of a product
+// prefetches a few lines.
 
 /// Steps in which the product of a tile and one group prefetches.
 constexpr int prefetch_steps = 2 * tile_lanes;

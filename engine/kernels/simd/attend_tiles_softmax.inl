@@ -26,7 +26,7 @@ struct packed_dither {
 };
 constexpr packed_dither dither;
 /// Loads weight_number_words through a pointer that is opaque to the compiler: GCC builds constants
-/// that it knows anew for each use, on the ports that shuffle.
+/// that it knows again for each use, on the ports that shuffle.
 SIMD_INLINE weight_numbers read_weight_numbers() {
     const std::uint32_t* at = weight_number_words;
     __asm__("" : "+r"(at));

@@ -263,7 +263,7 @@ SIMD_INLINE v16 load_units(const std::byte* p) {
 SIMD_INLINE i16 add(i16 x, i16 y) {
     return {_mm256_add_epi32(x.a, y.a), _mm256_add_epi32(x.b, y.b)};
 }
-/// x, computed at this point: GCC would sink a row's sum to its first use, behind the other rows,
+/// x, computed at this point: GCC would sink a row's sum to its first use, after the other rows,
 /// and spill its operands until then.
 SIMD_INLINE i16 materialized_here(i16 x) {
     __asm__("" : "+x"(x.a), "+x"(x.b));

@@ -33,7 +33,7 @@ struct quant_span {
     std::size_t prefetch_distance;  // bytes from a tile to the one that is prefetched; 0: none
 };
 
-/// Prefetches one record of weights into L2: the hardware prefetcher starts anew with every page,
+/// Prefetches one record of weights into L2: the hardware prefetcher starts again with every page,
 /// and a tile of a small model is little more than one.
 SIMD_INLINE void prefetch_record(const std::byte* record, std::size_t bytes) {
     for (std::size_t i = 0; i < bytes; i += 64) {

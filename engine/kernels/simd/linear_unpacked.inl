@@ -211,7 +211,7 @@ SIMD_INLINE void add_offsets(const std::int32_t (&offsets)[tiles][2][lane_count]
     }
 }
 
-/// What a row of activations has beside its integers, for a stretch: corrections, then the scale
+/// The words of a row of activations after its integers, for a stretch: corrections, then the scale
 /// of each group. A constant distance from row to row leaves more registers for other addresses.
 constexpr index unpacked_row_words(const unpacked_shape& shape) {
     return pass_groups * (corrections_of(shape) + 1);
