@@ -17,8 +17,8 @@ std::uint64_t frames_of_conversation(const storage::kv_layout& layout, int token
 /// part from it within its last turn. 0 where all layers attend.
 std::uint64_t kept_state_bytes(const model_config& config);
 
-/// Conversations of `tokens` tokens that share nothing and fit into `pool_bytes`, each with
-/// `state_bytes` beside its K and V.
+/// The number of conversations of `tokens` tokens that share nothing and fit into `pool_bytes`,
+/// each with `state_bytes` in addition to its K and V.
 std::uint64_t conversations_in(const storage::kv_layout& layout, int tokens,
                                std::uint64_t pool_bytes, std::uint64_t state_bytes = 0);
 

@@ -16,7 +16,7 @@ class compute_arena {
     void run(const std::function<void()>& body);
     /// Side by side where two threads are free. Returns when both are done.
     void run_both(const std::function<void()>& one, const std::function<void()>& other);
-    /// Queues `body` behind all that is queued already. Does not wait.
+    /// Queues `body` after all bodies that are queued already. Does not wait.
     void run_later(std::function<void()> body);
     int threads() const noexcept;
 

@@ -76,10 +76,9 @@ void feed_forward::run_dense(const gated_weights& w, float* x, int count, float*
     std::memcpy(y, outputs_.data(), area(count, hidden) * sizeof(float));
 }
 
-/// y = down(act(gate(x)) * up(x)). `compensated`: behind the `count` rows of x lie their
+/// y = down(act(gate(x)) * up(x)). `compensated`: after the `count` rows of x lie their
 /// quantisation errors, which are multiplied too and added where a matrix is quantised; y has as
-/// many rows to work in.
-/// Requires: no tape where it is compensated.
+/// many rows to work in. Requires: no tape where it is compensated.
 void feed_forward::gated_mlp(const gated_weights& w, float* x, int count, bool compensated,
                              float* y, product_tape* tape) {
     const int inner = w.up.matrix.rows, hidden = config_.hidden;

@@ -5,9 +5,8 @@
 //
 // Exactness. Router, choice and weights are computed row by row. An expert gets the rows that chose
 // it gathered into one matrix, whose products do not depend on each other; a row adds up its
-// experts in ascending order of their numbers. So neither the rows beside it nor the threads can be
-// told from a row's bits.
-// Source: mixture of experts as in Switch, arXiv:2101.03961.
+// experts in ascending order of their numbers. So a row's bits depend neither on the other rows nor
+// on the threads. Source: mixture of experts as in Switch, arXiv:2101.03961.
 
 #include <span>
 #include <vector>

@@ -115,7 +115,7 @@ class fields {
 
   private:
     const json::object& object_;
-    std::string path_;  // what stands before a field's name in a complaint
+    std::string path_;  // prefix of a field's name in a complaint
     std::string& complaint_;
 };
 

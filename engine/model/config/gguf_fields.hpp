@@ -15,9 +15,9 @@
 
 namespace semantic::engine {
 
-/// Keys stand behind the architecture's name: integer("block_count") is llama.block_count. The
-/// first complaint is kept and every later read returns nothing, so that callers read straight down
-/// and look once at the end.
+/// Keys follow the architecture's name: integer("block_count") is llama.block_count. The first
+/// complaint is kept and every later read returns nothing, so that callers read straight down and
+/// look once at the end.
 class gguf_fields {
   public:
     gguf_fields(const storage::gguf_view& view, std::string_view architecture,
@@ -33,9 +33,9 @@ class gguf_fields {
         if (const auto* number = std::get_if<std::int64_t>(value)) return *number;
         return refuse_number(key);
     }
-    /// A value for each of `count` layers, behind which further ones may follow, or one for all.
-    /// Returns: nothing when the key is missing
-    /// or, with a complaint, holds something else. Booleans are 0 and 1.
+    /// A value for each of `count` layers, after which further ones may follow, or one for all.
+    /// Returns: nothing when the key is missing or, with a complaint, holds something else.
+    /// Booleans are 0 and 1.
     std::optional<std::vector<std::int64_t>> integers(std::string_view key, std::size_t count) {
         const storage::gguf_value* value = find(prefix_ + std::string(key));
         if (value == nullptr) return std::nullopt;
@@ -114,7 +114,7 @@ class gguf_fields {
         const auto at = view_.metadata.find(name);
         return at == view_.metadata.end() ? nullptr : &at->second;
     }
-    /// A value for each layer stands for one where all are the same.
+    /// A value for each layer counts as one where all are the same.
     std::optional<std::int64_t> one_of(std::string_view key, const storage::gguf_array& array) {
         const bool numbers = array.type != storage::gguf_value_type::string &&
                              array.type != storage::gguf_value_type::boolean && array.count > 0;

@@ -97,8 +97,8 @@ void read_hybrid_layers(fields& source, const family_defaults& family, model_con
                         " attends: models of recurrent layers alone are not supported");
 }
 
-/// Takes rope from the layers that have none: those of `no_rope_layers` where 0 stands, or each of
-/// an interval's last.
+/// Takes rope from the layers that have none: those with a 0 in `no_rope_layers`, or the last one
+/// of each interval.
 void leave_out_rope(fields& source, const family_defaults& family, model_config& out) {
     if (family.rope_free_every == 0) return;
     const int every = source.integer("no_rope_layer_interval", family.rope_free_every, 1, 4096);

@@ -8,7 +8,7 @@ namespace semantic::engine {
 
 namespace {
 
-/// Experts chosen by the softmax over all, beside an MLP that every token takes.
+/// Experts chosen by the softmax over all, and an MLP that every token takes.
 void read_routed_mixture(fields& section, const family_defaults& family, model_config& out) {
     mixture_config& mixture = out.mixture;
     mixture.fused = false;
@@ -79,8 +79,8 @@ void read_separate_mixture(fields& section, const family_defaults& family, model
     mixture.scale = static_cast<float>(section.real("routed_scaling_factor", 1.0, 0.0, 1e6));
 }
 
-/// Experts chosen by sigmoids and a bias of each, in groups where asked for, beside an MLP that
-/// every token takes. A Nemotron-H without such layers may have the fields too.
+/// Experts chosen by sigmoids and a bias of each, in groups where the config asks for them, and an
+/// MLP that every token takes. A Nemotron-H without such layers may have the fields too.
 void read_sigmoid_mixture(fields& source, const family_defaults& family, model_config& out) {
     mixture_config& mixture = out.mixture;
     mixture.fused = false;
@@ -114,7 +114,7 @@ void read_sigmoid_mixture(fields& source, const family_defaults& family, model_c
                       "the groups of a token have " + std::to_string(within) + " experts");
 }
 
-/// Granite's: a softmax over the chosen ones, beside an MLP that every token takes. Without experts
+/// Granite's: a softmax over the chosen ones, and an MLP that every token takes. Without experts
 /// that MLP is the layer's own.
 void read_mixture_beside_mlp(fields& source, const family_defaults& family, model_config& out) {
     const int shared = source.integer("shared_intermediate_size", 1024, 1, dimension_max);

@@ -29,14 +29,15 @@ using storage::result;
 
 /// Adds the ids of `eos_token_id`, a number or a list of them. Returns: whether the field was
 /// there, even as null.
-bool read_eos(fields& in, int vocabulary, std::vector<storage::token_id>& out) {
-    const json::value* value = in.raw().if_contains("eos_token_id");
+bool read_eos(fields& source, int vocabulary, std::vector<storage::token_id>& out) {
+    const json::value* value = source.raw().if_contains("eos_token_id");
     if (value == nullptr) return false;
     if (value->is_null()) return true;
     const auto add = [&](const json::value& id) {
         if (!id.is_int64() || id.get_int64() < 0 || id.get_int64() >= vocabulary) {
-            in.refuse("eos_token_id", *value,
-                      "token ids below vocab_size " + std::to_string(vocabulary) + " are needed");
+            source.refuse(
+                "eos_token_id", *value,
+                "token ids below vocab_size " + std::to_string(vocabulary) + " are needed");
             return;
         }
         const auto token = static_cast<storage::token_id>(id.get_int64());
@@ -53,51 +54,55 @@ bool read_eos(fields& in, int vocabulary, std::vector<storage::token_id>& out) {
 /// How the model's makers want it sampled. transformers' own defaults (greedy, top_k 50) speak only
 /// where the file takes a side: most files leave do_sample out, and then a request's dialect
 /// decides.
-sampling_rules read_sampling(fields& in) {
+sampling_rules read_sampling(fields& source) {
     sampling_rules rules;
-    rules.repetition_penalty = static_cast<float>(in.real("repetition_penalty", 1.0, 1e-3, 100.0));
-    if (!in.has("do_sample") && !in.has("temperature")) return rules;
-    rules.temperature = static_cast<float>(in.real("temperature", 1.0, -1e-9, 100.0));
-    if (!in.boolean("do_sample", true)) rules.temperature = 0.0f;
-    rules.top_p = static_cast<float>(in.real("top_p", 1.0, 0.0, 1.0));
-    rules.min_p = static_cast<float>(in.real("min_p", 0.0, 0.0, 1.0));
-    rules.top_k = in.integer("top_k", 50, 0, dimension_max);
+    rules.repetition_penalty =
+        static_cast<float>(source.real("repetition_penalty", 1.0, 1e-3, 100.0));
+    if (!source.has("do_sample") && !source.has("temperature")) return rules;
+    rules.temperature = static_cast<float>(source.real("temperature", 1.0, -1e-9, 100.0));
+    if (!source.boolean("do_sample", true)) rules.temperature = 0.0f;
+    rules.top_p = static_cast<float>(source.real("top_p", 1.0, 0.0, 1.0));
+    rules.min_p = static_cast<float>(source.real("min_p", 0.0, 0.0, 1.0));
+    rules.top_k = source.integer("top_k", 50, 0, dimension_max);
     return rules;
 }
 
 /// sqrt(hidden) in the precision of the published weights, as the model was trained.
-float read_embedding_scale(fields& in, int hidden) {
+float read_embedding_scale(fields& source, int hidden) {
     const float exact = std::sqrt(static_cast<float>(hidden));
-    if (in.string(in.has("dtype") ? "dtype" : "torch_dtype", "") != "bfloat16") return exact;
+    if (source.string(source.has("dtype") ? "dtype" : "torch_dtype", "") != "bfloat16")
+        return exact;
     std::uint32_t bits = std::bit_cast<std::uint32_t>(exact);
     bits += 0x7fffu + (bits >> 16 & 1u);
     return std::bit_cast<float>(bits & 0xffff0000u);
 }
 
-void read_attention_shape(fields& in, const family_defaults& family, model_config& out) {
-    out.hidden = in.integer("hidden_size", family.hidden, 1, dimension_max);
-    out.heads = in.integer("num_attention_heads", family.heads, 1, 4096);
-    const bool said = family.kv_heads == 0 || in.raw().contains("num_key_value_heads");
-    out.kv_heads = in.integer("num_key_value_heads", said ? out.heads : family.kv_heads, 1, 4096);
+void read_attention_shape(fields& source, const family_defaults& family, model_config& out) {
+    out.hidden = source.integer("hidden_size", family.hidden, 1, dimension_max);
+    out.heads = source.integer("num_attention_heads", family.heads, 1, 4096);
+    const bool said = family.kv_heads == 0 || source.raw().contains("num_key_value_heads");
+    out.kv_heads =
+        source.integer("num_key_value_heads", said ? out.heads : family.kv_heads, 1, 4096);
     if (out.heads % out.kv_heads != 0) {
-        in.complain("num_key_value_heads is " + std::to_string(out.kv_heads) +
-                    ": it must divide num_attention_heads " + std::to_string(out.heads));
+        source.complain("num_key_value_heads is " + std::to_string(out.kv_heads) +
+                        ": it must divide num_attention_heads " + std::to_string(out.heads));
     }
-    if (!in.has("head_dim") && family.head_dim == 0 && out.hidden % out.heads != 0) {
-        in.complain("num_attention_heads is " + std::to_string(out.heads) +
-                    ": without head_dim it must divide hidden_size " + std::to_string(out.hidden));
+    if (!source.has("head_dim") && family.head_dim == 0 && out.hidden % out.heads != 0) {
+        source.complain("num_attention_heads is " + std::to_string(out.heads) +
+                        ": without head_dim it must divide hidden_size " +
+                        std::to_string(out.hidden));
     }
-    out.head_dim = in.integer(
+    out.head_dim = source.integer(
         "head_dim", family.head_dim != 0 ? family.head_dim : out.hidden / out.heads, 1, 1024);
     if (out.head_dim % 2 != 0) {
-        in.complain("head_dim is " + std::to_string(out.head_dim) +
-                    ": rotary embedding needs an even number");
+        source.complain("head_dim is " + std::to_string(out.head_dim) +
+                        ": rotary embedding needs an even number");
     }
     const double scalar = family.query_scalar == 0.0
                               ? static_cast<double>(out.head_dim)
-                              : in.real("query_pre_attn_scalar", family.query_scalar, 0.0, 1e6);
+                              : source.real("query_pre_attn_scalar", family.query_scalar, 0.0, 1e6);
     out.attention_scale = 1.0 / std::sqrt(scalar);
-    const bool bias = in.boolean("attention_bias", family.attention_bias);
+    const bool bias = source.boolean("attention_bias", family.attention_bias);
     out.qkv_bias = bias || family.always_qkv_bias;
     switch (family.o_bias) {
         case output_bias::as_others:
@@ -106,95 +111,98 @@ void read_attention_shape(fields& in, const family_defaults& family, model_confi
         case output_bias::never:
             break;
         case output_bias::by_field:
-            out.o_bias = in.boolean("attention_out_bias", false);
+            out.o_bias = source.boolean("attention_out_bias", false);
             break;
     }
     out.joint_qk_norm = family.joint_qk_norm;
-    out.qk_norm = family.asks_qk_norm ? in.boolean("use_qk_norm", false) : family.qk_norm;
-    out.attention_gate = family.attention_gate && in.boolean("attn_output_gate", true);
+    out.qk_norm = family.asks_qk_norm ? source.boolean("use_qk_norm", false) : family.qk_norm;
+    out.attention_gate = family.attention_gate && source.boolean("attn_output_gate", true);
     out.sinks = family.sinks;
 }
 
 /// Null says that queries come from the stream; a missing field that they have the class's rank.
-int read_query_rank(fields& in, const latent_sizes& missing) {
-    if (in.raw().contains("q_lora_rank") && !in.has("q_lora_rank")) return 0;
-    return in.integer("q_lora_rank", missing.query_rank, 1, dimension_max);
+int read_query_rank(fields& source, const latent_sizes& missing) {
+    if (source.raw().contains("q_lora_rank") && !source.has("q_lora_rank")) return 0;
+    return source.integer("q_lora_rank", missing.query_rank, 1, dimension_max);
 }
 
-void read_latent_attention(fields& in, const family_defaults& family, model_config& out) {
+void read_latent_attention(fields& source, const family_defaults& family, model_config& out) {
     latent_config& latent = out.latent;
-    out.hidden = in.integer("hidden_size", family.hidden, 1, dimension_max);
-    out.heads = in.integer("num_attention_heads", family.heads, 1, 4096);
-    if (in.integer("num_key_value_heads", out.heads, 1, 4096) != out.heads) {
-        in.refuse(
-            "num_key_value_heads", *in.find("num_key_value_heads"),
+    out.hidden = source.integer("hidden_size", family.hidden, 1, dimension_max);
+    out.heads = source.integer("num_attention_heads", family.heads, 1, 4096);
+    if (source.integer("num_key_value_heads", out.heads, 1, 4096) != out.heads) {
+        source.refuse(
+            "num_key_value_heads", *source.find("num_key_value_heads"),
             "latent attention has as many as num_attention_heads, " + std::to_string(out.heads));
     }
     const latent_sizes& missing = family.latents;
-    latent.rank = in.integer("kv_lora_rank", missing.rank, 1, 4096);
-    latent.query_rank = read_query_rank(in, missing);
-    latent.plain_dim = in.integer("qk_nope_head_dim", missing.plain_dim, 1, 1024);
-    latent.rope_dim = in.integer("qk_rope_head_dim", missing.rope_dim, 2, 1024);
-    latent.value_dim = in.integer("v_head_dim", missing.value_dim, 1, 1024);
-    if (!in.boolean("rope_interleave", true))
-        in.refuse("rope_interleave", false, "supported is true");
+    latent.rank = source.integer("kv_lora_rank", missing.rank, 1, 4096);
+    latent.query_rank = read_query_rank(source, missing);
+    latent.plain_dim = source.integer("qk_nope_head_dim", missing.plain_dim, 1, 1024);
+    latent.rope_dim = source.integer("qk_rope_head_dim", missing.rope_dim, 2, 1024);
+    latent.value_dim = source.integer("v_head_dim", missing.value_dim, 1, 1024);
+    if (!source.boolean("rope_interleave", true))
+        source.refuse("rope_interleave", false, "supported is true");
     if (latent.rope_dim % 2 != 0) {
-        in.complain("qk_rope_head_dim is " + std::to_string(latent.rope_dim) +
-                    ": rotary embedding needs an even number");
+        source.complain("qk_rope_head_dim is " + std::to_string(latent.rope_dim) +
+                        ": rotary embedding needs an even number");
     }
     out.kv_heads = 1;
     out.head_dim = latent.rope_dim;
-    out.attention_scale = read_rope_sharpening(in) / std::sqrt(latent.plain_dim + latent.rope_dim);
-    out.qkv_bias = out.o_bias = in.boolean("attention_bias", false);
+    out.attention_scale =
+        read_rope_sharpening(source) / std::sqrt(latent.plain_dim + latent.rope_dim);
+    out.qkv_bias = out.o_bias = source.boolean("attention_bias", false);
 }
 
-void read_mlp(fields& in, const family_defaults& family, model_config& out) {
-    out.intermediate = in.integer("intermediate_size", family.intermediate, 1, dimension_max);
-    if (family.adjusts_width) out.intermediate = adjusted_width(in, out.intermediate);
+void read_mlp(fields& source, const family_defaults& family, model_config& out) {
+    out.intermediate = source.integer("intermediate_size", family.intermediate, 1, dimension_max);
+    if (family.adjusts_width) out.intermediate = adjusted_width(source, out.intermediate);
     out.activation = family.activation;
-    out.mlp_bias = family.may_have_mlp_bias && in.boolean("mlp_bias", false);
-    const std::string act = in.string(family.activation_field, family.activation_name);
+    out.mlp_bias = family.may_have_mlp_bias && source.boolean("mlp_bias", false);
+    const std::string act = source.string(family.activation_field, family.activation_name);
     if (act != family.activation_name) {
-        in.refuse(family.activation_field, json::value(act),
-                  std::string("supported is ") + family.activation_name);
+        source.refuse(family.activation_field, json::value(act),
+                      std::string("supported is ") + family.activation_name);
     }
 }
 
-model_config read_config(fields& in, const family_defaults& family) {
+model_config read_config(fields& source, const family_defaults& family) {
     model_config out;
     for (const char* name : {"attn_logit_softcapping", "final_logit_softcapping"}) {
-        if (!in.has(name)) continue;
+        if (!source.has(name)) continue;
         if (!family.caps_logits || std::string_view(name).starts_with("attn"))
-            in.refuse(name, *in.find(name), "logits are not capped");
-        out.logit_cap = static_cast<float>(in.real(name, 0.0, 0.0, 1e6));
+            source.refuse(name, *source.find(name), "logits are not capped");
+        out.logit_cap = static_cast<float>(source.real(name, 0.0, 0.0, 1e6));
     }
     // "vision": of pictures alone, which are not read.
-    if (const json::value* both = in.find("use_bidirectional_attention");
+    if (const json::value* both = source.find("use_bidirectional_attention");
         both != nullptr && *both != false && *both != "vision")
-        in.refuse("use_bidirectional_attention", *both, "supported are false and \"vision\"");
+        source.refuse("use_bidirectional_attention", *both, "supported are false and \"vision\"");
 
     out.family = family.model_type;
-    out.vocabulary = in.integer("vocab_size", family.vocabulary, 1, vocabulary_max);
-    out.context_tokens_max = in.integer("max_position_embeddings", family.context, 1, context_max);
+    out.vocabulary = source.integer("vocab_size", family.vocabulary, 1, vocabulary_max);
+    out.context_tokens_max =
+        source.integer("max_position_embeddings", family.context, 1, context_max);
     if (family.latent) {
-        read_latent_attention(in, family, out);
+        read_latent_attention(source, family, out);
     } else {
-        read_attention_shape(in, family, out);
+        read_attention_shape(source, family, out);
     }
-    read_mlp(in, family, out);
-    read_mixture(in, family, out);
-    read_recurrence(in, family, out);
-    out.norm_eps = static_cast<float>(in.real(family.norm_eps_field, family.norm_eps, 0.0, 1.0));
+    read_mlp(source, family, out);
+    read_mixture(source, family, out);
+    read_recurrence(source, family, out);
+    out.norm_eps =
+        static_cast<float>(source.real(family.norm_eps_field, family.norm_eps, 0.0, 1.0));
     out.norm_one_plus = family.norm_one_plus;
     out.pre_norms = family.pre_norms;
     out.value_norm = family.value_norm;
     out.layer_scales = family.layer_scales;
     out.post_norms = family.post_norms;
-    if (family.scaled_embedding) out.embedding_scale = read_embedding_scale(in, out.hidden);
-    if (family.has_multipliers) read_multipliers(in, out);
-    const char* tied = in.has("tie_embedding") ? "tie_embedding" : "tie_word_embeddings";
-    out.tied_head = in.boolean(tied, family.tied_head);
-    read_layers(in, family, out);
+    if (family.scaled_embedding) out.embedding_scale = read_embedding_scale(source, out.hidden);
+    if (family.has_multipliers) read_multipliers(source, out);
+    const char* tied = source.has("tie_embedding") ? "tie_embedding" : "tie_word_embeddings";
+    out.tied_head = source.boolean(tied, family.tied_head);
+    read_layers(source, family, out);
     out.choose_rope(out.context_tokens_max);
     return out;
 }
@@ -234,7 +242,7 @@ result<json::object> parse_object(const std::string& file, std::string_view text
     return std::move(value->get_object());
 }
 
-failure incompatible(std::string what) { return {errc::incompatible, std::move(what)}; }
+failure incompatible(std::string text) { return {errc::incompatible, std::move(text)}; }
 
 }  // namespace
 
@@ -271,27 +279,27 @@ std::string unknown_type(const std::string& field, const std::string& type) {
 /// `generation` may be null. Errors: incompatible, beginning with the name of the file.
 result<model_config> parse_objects(const json::object& root, const json::object* generation) {
     std::string complaint;
-    fields in(root, "", complaint);
-    const std::string model_type = in.string("model_type", "");
+    fields source(root, "", complaint);
+    const std::string model_type = source.string("model_type", "");
     const family_defaults* family = find_family(model_type);
     if (family == nullptr) return incompatible(unknown_type("model_type", model_type));
     // Of a multimodal model only the language model runs; the token ids that end a turn may be
     // given outside.
     const json::object nothing;
-    const json::object* inside = &in.raw();
+    const json::object* inside = &source.raw();
     if (family->text_model_type != nullptr) {
-        inside = in.object("text_config");
+        inside = source.object("text_config");
         if (inside == nullptr) inside = &nothing;
         fields text(*inside, "text_config.", complaint);
         const std::string said = text.string("model_type", family->text_model_type);
         family = find_family(said);
         if (family == nullptr) return incompatible(unknown_type("text_config.model_type", said));
     }
-    const bool nested = inside != &in.raw();
+    const bool nested = inside != &source.raw();
     fields text(*inside, nested ? "text_config." : "", complaint);
     model_config out = read_config(text, *family);
-    read_quantization(in, out);
-    bool said = read_eos(in, out.vocabulary, out.eos_tokens);
+    read_quantization(source, out);
+    bool said = read_eos(source, out.vocabulary, out.eos_tokens);
     if (nested && !said) said = read_eos(text, out.vocabulary, out.eos_tokens);
     if (!complaint.empty()) return incompatible("config.json: " + complaint);
 

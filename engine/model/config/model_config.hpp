@@ -35,11 +35,11 @@ struct rope_parameters {
     /// model_config::choose_rope().
     std::vector<float> short_divisors;
     double portion = 1.0;  // of a head's elements that rotate, from the first; 0: none
-    /// The portion is one of pairs: the first pairs of the whole head turn, the others stand still.
+    /// The portion counts pairs: the first pairs of the whole head rotate, the others do not.
     bool proportional = false;
     /// Queries are multiplied by 1 + query_growth * ln(1 + floor(position / original_context)).
     double query_growth = 0.0;
-    /// How many elements of a head are in pairs that rotate or stand still.
+    /// The number of elements of a head that are in pairs, rotated or not.
     int rotated(int head_dim) const {
         return proportional ? head_dim : static_cast<int>(head_dim * portion);
     }
@@ -81,14 +81,14 @@ struct mixture_config {
     bool normalised = true;     // sigmoid: weights are divided by their sum plus norm_epsilon
     float norm_epsilon = 0.0f;  // of that
     bool shared_gate = false;   // the shared MLP is multiplied by the sigmoid of a row times x
-    /// The experts stand beside the layer's own MLP. Each of the two has norms of its own, the
+    /// The layer has experts and an MLP of its own. Each of the two has norms of its own, the
     /// router reads the stream itself, and each expert's share has a factor.
     bool beside_mlp = false;
 };
 
 /// Multi-head latent attention. Of a token the cache holds one latent vector and one rotated piece
-/// of key for all heads. A head's key would be its own expansion of the latent with that piece
-/// behind it, its value another expansion; instead, its query is carried to the latent and what it
+/// of key for all heads. A head's key would be its own expansion of the latent followed by that
+/// piece, its value another expansion; instead, its query is carried to the latent and what it
 /// attends to is expanded afterwards. Source: DeepSeek-V2, arXiv:2405.04434, section 2.1.
 struct latent_config {
     int rank = 0;        // of the latent; 0: heads have keys and values of their own
@@ -98,7 +98,7 @@ struct latent_config {
     int value_dim = 0;   // of a head's value
     /// The norms of both latents have an epsilon of their own.
     static constexpr float norm_eps = 1e-6f;
-    /// In the cache each part fills whole groups of 64; what is behind it is zero.
+    /// In the cache each part fills whole groups of 64; its padding is zero.
     int stored_rank() const { return (rank + 63) / 64 * 64; }
     int stored_rope() const { return (rope_dim + 63) / 64 * 64; }
 };
@@ -109,7 +109,7 @@ struct layer_config {
     bool mixture = false;  // of experts, or one MLP
     mixer_kind mixer = mixer_kind::attention;
     bool feed_forward = true;  // or none: the layer is its mixer alone
-    // Where 0 stands, the layer has what the model says.
+    // 0: the layer has the model's value.
     int kv_heads = 0;
     int head_dim = 0;
     int intermediate = 0;
@@ -131,19 +131,19 @@ struct model_config {
     bool qkv_bias = false;
     bool o_bias = false;
     bool mlp_bias = false;
-    bool qk_norm = false;        // queries and keys are normalised head by head, before rope
-    bool joint_qk_norm = false;  // the same of all heads at once
-    bool value_norm = false;     // values are normalised head by head, without weights
-    bool norm_one_plus = false;  // norms multiply by 1 + weight
-    bool pre_norms = true;       // what attention and MLP read is normalised
-    bool post_norms = false;     // what they give is normalised before it is added
-    bool layer_scales = false;  // behind each layer the stream is multiplied by a number of its own
+    bool qk_norm = false;         // queries and keys are normalised head by head, before rope
+    bool joint_qk_norm = false;   // the same of all heads at once
+    bool value_norm = false;      // values are normalised head by head, without weights
+    bool norm_one_plus = false;   // norms multiply by 1 + weight
+    bool pre_norms = true;        // what attention and MLP read is normalised
+    bool post_norms = false;      // what they give is normalised before it is added
+    bool layer_scales = false;    // each layer ends with a factor of its own for the stream
     bool attention_gate = false;  // a head's result is multiplied by the sigmoid of a gate
     float embedding_scale = 1.0f;
     float residual_scale = 1.0f;  // of what mixer and feed-forward add
     float logit_scale = 1.0f;
     float logit_cap = 0.0f;  // logits are cap * tanh(logits / cap); 0: as they are
-    /// Of what each layer is told of a token by its id, beside the stream; 0: nothing.
+    /// Size of each layer's own embedding of a token, an input in addition to the stream; 0: none.
     int layer_input_dim = 0;
     double attention_scale = 0.0;  // of q·k
     bool sinks = false;  // each head has a score that takes attention away from all tokens
@@ -155,8 +155,8 @@ struct model_config {
     recurrence_config recurrence;    // of delta_rule and state_space layers
     convolution_config convolution;  // of all recurrent layers
     std::vector<layer_config> layers;
-    matrix_quantization quantization;  // of every matrix that has scales beside it
-    std::map<std::string, matrix_quantization, std::less<>> quantization_of;  // but these
+    matrix_quantization quantization;  // of every matrix that has scales
+    std::map<std::string, matrix_quantization, std::less<>> quantization_of;  // but these matrices
     sampling_rules sampling;  // generation_config.json's preference; temperature 1 without one
     std::vector<storage::token_id> eos_tokens;  // from config.json and generation_config.json
 
@@ -205,7 +205,7 @@ struct model_config {
     /// What the bytes of a state mean, for fingerprints: "" where state_bytes() is 0.
     std::string state_identity() const;
 
-    /// Of the matrix NAME.weight, if it has scales beside it.
+    /// The quantization of the matrix NAME.weight, if it has scales.
     const matrix_quantization& quantization_for(std::string_view name) const {
         const auto at = quantization_of.find(name);
         return at == quantization_of.end() ? quantization : at->second;

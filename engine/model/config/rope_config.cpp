@@ -16,30 +16,32 @@ double yarn_amplitude(double factor, double weight) {
     return factor <= 1.0 ? 1.0 : 0.1 * weight * std::log(factor) + 1.0;
 }
 
-void read_llama3(fields& in, int context, rope_parameters& rope) {
+void read_llama3(fields& source, int context, rope_parameters& rope) {
     rope.type = rope_parameters::scaling::llama3;
-    rope.low_freq_factor = in.real("low_freq_factor", 1.0, 0.0, 1e6);
-    rope.high_freq_factor = in.real("high_freq_factor", 4.0, 0.0, 1e6);
-    rope.original_context = in.integer("original_max_position_embeddings", context, 1, context_max);
+    rope.low_freq_factor = source.real("low_freq_factor", 1.0, 0.0, 1e6);
+    rope.high_freq_factor = source.real("high_freq_factor", 4.0, 0.0, 1e6);
+    rope.original_context =
+        source.integer("original_max_position_embeddings", context, 1, context_max);
     if (rope.high_freq_factor <= rope.low_freq_factor) {
-        in.refuse("high_freq_factor", json::value(rope.high_freq_factor),
-                  "it must be above low_freq_factor");
+        source.refuse("high_freq_factor", json::value(rope.high_freq_factor),
+                      "it must be above low_freq_factor");
     }
 }
 
-void read_yarn(fields& in, int context, rope_parameters& rope) {
+void read_yarn(fields& source, int context, rope_parameters& rope) {
     rope.type = rope_parameters::scaling::yarn;
-    rope.beta_fast = in.real("beta_fast", 32.0, 0.0, 1e6);
-    rope.beta_slow = in.real("beta_slow", 1.0, 0.0, 1e6);
-    rope.truncate = in.boolean("truncate", true);
-    rope.original_context = in.integer("original_max_position_embeddings", context, 1, context_max);
-    rope.query_growth = in.real("llama_4_scaling_beta", 0.0, -1e-9, 100.0);
-    const double one = in.real("mscale", 0.0, -1e-9, 100.0),
-                 all = in.real("mscale_all_dim", 0.0, -1e-9, 100.0);
+    rope.beta_fast = source.real("beta_fast", 32.0, 0.0, 1e6);
+    rope.beta_slow = source.real("beta_slow", 1.0, 0.0, 1e6);
+    rope.truncate = source.boolean("truncate", true);
+    rope.original_context =
+        source.integer("original_max_position_embeddings", context, 1, context_max);
+    rope.query_growth = source.real("llama_4_scaling_beta", 0.0, -1e-9, 100.0);
+    const double one = source.real("mscale", 0.0, -1e-9, 100.0),
+                 all = source.real("mscale_all_dim", 0.0, -1e-9, 100.0);
     const double missing = one != 0.0 && all != 0.0
                                ? yarn_amplitude(rope.factor, one) / yarn_amplitude(rope.factor, all)
                                : yarn_amplitude(rope.factor, 1.0);
-    rope.amplitude = in.real("attention_factor", missing, 0.0, 100.0);
+    rope.amplitude = source.real("attention_factor", missing, 0.0, 100.0);
 }
 
 /// A divisor for each pair that turns.
@@ -80,29 +82,29 @@ void read_longrope(fields& source, const rope_context& context, rope_parameters&
 }
 
 /// The scaling part, from `rope_scaling` or `rope_parameters`.
-void read_rope_scaling(fields in, const rope_context& context, rope_parameters& rope) {
-    const char* spelling = in.has("rope_type") ? "rope_type" : "type";
-    const std::string type = in.string(spelling, "default");
+void read_rope_scaling(fields source, const rope_context& context, rope_parameters& rope) {
+    const char* spelling = source.has("rope_type") ? "rope_type" : "type";
+    const std::string type = source.string(spelling, "default");
     if (type == "default") return;
-    if (type == "longrope" || type == "su") return read_longrope(in, context, rope);
+    if (type == "longrope" || type == "su") return read_longrope(source, context, rope);
     if (type == "proportional") {
         rope.proportional = true;
-        rope.portion = in.real("partial_rotary_factor", rope.portion, 0.0, 1.0);
+        rope.portion = source.real("partial_rotary_factor", rope.portion, 0.0, 1.0);
         return;
     }
     if (type != "linear" && type != "llama3" && type != "yarn") {
-        in.refuse(spelling, json::value(type),
-                  "supported are default, linear, llama3, yarn, longrope and proportional");
+        source.refuse(spelling, json::value(type),
+                      "supported are default, linear, llama3, yarn, longrope and proportional");
         return;
     }
-    if (!in.has("factor")) {
-        in.complain(in.path("factor") + " is missing, " + type + " scaling needs it");
+    if (!source.has("factor")) {
+        source.complain(source.path("factor") + " is missing, " + type + " scaling needs it");
         return;
     }
-    rope.factor = in.real("factor", 1.0, 0.0, 1e6);
+    rope.factor = source.real("factor", 1.0, 0.0, 1e6);
     if (type == "linear") rope.type = rope_parameters::scaling::linear;
-    if (type == "llama3") read_llama3(in, context.tokens, rope);
-    if (type == "yarn") read_yarn(in, context.tokens, rope);
+    if (type == "llama3") read_llama3(source, context.tokens, rope);
+    if (type == "yarn") read_yarn(source, context.tokens, rope);
 }
 
 double read_portion(fields& source, double missing, bool may_be_partial) {
@@ -116,47 +118,48 @@ double read_portion(fields& source, double missing, bool may_be_partial) {
 
 /// One kind of layer's, from an object that has base and scaling together. `missing`: what the
 /// fields have when they are not there.
-rope_parameters read_joint_rope(fields in, const rope_parameters& missing, bool may_be_partial,
+rope_parameters read_joint_rope(fields source, const rope_parameters& missing, bool may_be_partial,
                                 const rope_context& context) {
     rope_parameters rope;
-    rope.theta = in.real("rope_theta", missing.theta, 0.0, 1e12);
-    rope.portion = read_portion(in, missing.portion, may_be_partial);
-    read_rope_scaling(in, context, rope);
+    rope.theta = source.real("rope_theta", missing.theta, 0.0, 1e12);
+    rope.portion = read_portion(source, missing.portion, may_be_partial);
+    read_rope_scaling(source, context, rope);
     return rope;
 }
 
 }  // namespace
 
-layer_ropes read_rope(fields& in, const rope_defaults& family, int context_tokens) {
+layer_ropes read_rope(fields& source, const rope_defaults& family, int context_tokens) {
     layer_ropes out;
-    const rope_context context{context_tokens,
-                               in.integer("original_max_position_embeddings", 0, 1, context_max)};
+    const rope_context context{
+        context_tokens, source.integer("original_max_position_embeddings", 0, 1, context_max)};
     const bool apart = family.theta_sliding != 0.0 || family.scales_full_only,
                may_be_partial = family.portion != 1.0 || family.may_be_partial;
-    const double theta = in.real("rope_theta", family.theta, 0.0, 1e12);
+    const double theta = source.real("rope_theta", family.theta, 0.0, 1e12);
     const double theta_sliding =
         family.theta_sliding != 0.0
-            ? in.real("rope_local_base_freq", family.theta_sliding, 0.0, 1e12)
+            ? source.real("rope_local_base_freq", family.theta_sliding, 0.0, 1e12)
             : theta;
     out.full.theta = theta;
     out.sliding.theta = theta_sliding;
     if (may_be_partial)
-        out.full.portion = out.sliding.portion = read_portion(in, family.portion, true);
-    const json::object* joint = in.object("rope_parameters");
+        out.full.portion = out.sliding.portion = read_portion(source, family.portion, true);
+    const json::object* joint = source.object("rope_parameters");
     if (joint == nullptr) {
         json::value assumed;
-        const json::object* scaling = in.object("rope_scaling");
+        const json::object* scaling = source.object("rope_scaling");
         if (scaling == nullptr && family.scaling != nullptr) {
             assumed = json::parse(family.scaling);
             scaling = &assumed.get_object();
         }
         if (scaling != nullptr) {
-            read_rope_scaling(fields(*scaling, "rope_scaling.", in.complaint()), context, out.full);
+            read_rope_scaling(fields(*scaling, "rope_scaling.", source.complaint()), context,
+                              out.full);
         }
         if (!apart) out.sliding = out.full;
         return out;
     }
-    fields inner(*joint, "rope_parameters.", in.complaint());
+    fields inner(*joint, "rope_parameters.", source.complaint());
     bool nested = false;
     for (const auto& [name, value] : *joint) {
         if (!value.is_object()) continue;
@@ -173,8 +176,8 @@ layer_ropes read_rope(fields& in, const rope_defaults& family, int context_token
     }
     const auto kind = [&](const char* name, rope_parameters& rope) {
         if (const json::object* object = inner.object(name)) {
-            rope = read_joint_rope(fields(*object, inner.path(name) + ".", in.complaint()), rope,
-                                   may_be_partial, context);
+            rope = read_joint_rope(fields(*object, inner.path(name) + ".", source.complaint()),
+                                   rope, may_be_partial, context);
         }
     };
     kind("full_attention", out.full);
@@ -182,11 +185,11 @@ layer_ropes read_rope(fields& in, const rope_defaults& family, int context_token
     return out;
 }
 
-double read_rope_sharpening(fields& in) {
-    const char* name = in.has("rope_parameters") ? "rope_parameters" : "rope_scaling";
-    const json::object* object = in.object(name);
+double read_rope_sharpening(fields& source) {
+    const char* name = source.has("rope_parameters") ? "rope_parameters" : "rope_scaling";
+    const json::object* object = source.object(name);
     if (object == nullptr) return 1.0;
-    fields inner(*object, std::string(name) + ".", in.complaint());
+    fields inner(*object, std::string(name) + ".", source.complaint());
     const std::string type = inner.string(inner.has("rope_type") ? "rope_type" : "type", "default");
     const double weight = inner.real("mscale_all_dim", 0.0, -1e-9, 100.0);
     if (type == "default" || weight == 0.0) return 1.0;

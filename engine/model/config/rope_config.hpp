@@ -25,10 +25,10 @@ struct layer_ropes {
 /// Published configs have `rope_theta`, `rope_local_base_freq` and `rope_scaling` at top level,
 /// newer ones a single `rope_parameters`, with an object for each kind of layer where they differ.
 /// `context`: max_position_embeddings.
-layer_ropes read_rope(fields& in, const rope_defaults& family, int context);
+layer_ropes read_rope(fields& source, const rope_defaults& family, int context);
 
 /// By how much scaled rope sharpens the scores of latent attention: the square of
 /// `mscale_all_dim`'s amplitude; 1 without it.
-double read_rope_sharpening(fields& in);
+double read_rope_sharpening(fields& source);
 
 }  // namespace semantic::engine

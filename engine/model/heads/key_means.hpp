@@ -1,11 +1,10 @@
 #pragma once
-// What the keys of a head have in common: their mean, which is a model's key bias and what is
-// always there beside it. A vector that is taken from all keys of a head changes all scores of a
-// query alike, which the softmax cancels; so keys are stored less that mean, where the few levels
-// of a rounding reach further, and nothing is added back. The mean is a model's, not a
-// conversation's, so that a key is stored alike whatever stands beside it. Prior art: KIVI
-// (arXiv:2402.02750) and KVQuant (arXiv:2401.18079) centre keys by what they hold.
-// Owner: transformer. Thread: immutable; safe to share.
+// The mean of the keys of a head: a model's key bias and any other constant part. Subtracting one
+// vector from all keys of a head changes all scores of a query alike, which the softmax cancels; so
+// keys are stored less that mean, where the few levels of a rounding reach further, and nothing is
+// added back. The mean is a model's, not a conversation's, so that a key is stored alike whatever
+// the other tokens are. Prior art: KIVI (arXiv:2402.02750) and KVQuant (arXiv:2401.18079) centre
+// keys by what they hold. Owner: transformer. Thread: immutable; safe to share.
 
 #include <cstddef>
 #include <span>
@@ -32,10 +31,10 @@ class key_means {
         return numbers;
     }
 
-    /// Takes the mean from a key behind rope [dim]. `layer`: by the KV layout.
+    /// Subtracts the mean from a key after rope [dim]. `layer`: by the KV layout.
     void subtract(int layer, int kv_head, float* key) const;
-    /// Dot product of a rotated query [dim] with the mean: what its scores lose. Where a sink
-    /// stands beside the scores, it must lose as much.
+    /// Dot product of a rotated query [dim] with the mean: what its scores lose. Where the head has
+    /// a sink, the sink must lose as much.
     float lost(int layer, int kv_head, const float* rotated_query) const;
 
   private:
@@ -46,7 +45,7 @@ class key_means {
     const layer_heads& heads(int layer) const { return layers_[static_cast<std::size_t>(layer)]; }
 
     std::vector<layer_heads> layers_;
-    std::vector<float> centres_;  // behind rope, of each layer in turn [kv_heads, dim]
+    std::vector<float> centres_;  // after rope, of each layer in turn [kv_heads, dim]
     std::vector<float> rotated_;  // kernel_table::rotate() of them
 };
 

@@ -22,8 +22,8 @@ namespace semantic::engine {
 struct key_statistics {
     /// Of keys before rope, of each layer in turn [kv_heads, dim]; none where attention is latent.
     std::vector<float> means;
-    /// U of rotated queries behind rope, of each layer in turn [kv_heads, dim * (dim - 1) / 2]:
-    /// what lies above its diagonal, row after row, each a number that f16 has.
+    /// U of rotated queries after rope, of each layer in turn [kv_heads, dim * (dim - 1) / 2]: what
+    /// lies above its diagonal, row after row, each a number that f16 has.
     std::vector<float> feedback;
     bool operator==(const key_statistics&) const = default;
 };

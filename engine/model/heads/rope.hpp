@@ -16,8 +16,9 @@ namespace semantic::engine {
 /// `dim`: the elements of a head that rotate.
 std::vector<float> rope_frequencies(const rope_parameters& rope, int dim);
 
-/// Over how many positions rope's turns are averaged where a head's statistics are wanted behind
-/// rope. Pairs that turn often within them lose all of their mean; those that hardly turn, nothing.
+/// The number of positions over which rope's rotations are averaged for a head's statistics after
+/// rope. Pairs that rotate often within them lose all of their mean; those that hardly rotate,
+/// nothing.
 int rope_mean_positions(const model_config& config) noexcept;
 /// The mean of cos(frequency * p) and of sin(frequency * p) over p = 0 ... count - 1.
 std::pair<double, double> mean_turn(double frequency, int count) noexcept;
@@ -32,7 +33,7 @@ class rope_angles {
 
     /// Rotates a query or key x [head_dim] in place, as far as its head rotates.
     void turn(const kernel_table& kernels, int layer, int row, float* x) const;
-    /// What a query is multiplied by behind rope, beside the amplitude: 1 in most models.
+    /// The factor of a query after rope, apart from the amplitude: 1 in most models.
     float query_scale(int layer, int row) const {
         return query_scales_[set_of(layer)][static_cast<std::size_t>(row)];
     }

@@ -1,10 +1,10 @@
 #pragma once
-// Where the f16 rows of a step's tokens lie that queries of the same group read (wide_tail.hpp in
-// storage/pool). The group that a sequence stands in when the step begins has its rows in the
-// sequence, and so has the one that it will stand in; those of groups between them are needed
-// within the step only, a layer at a time, and lie here. So a step leaves what was there before as
-// it was, should it not come to its end. Owner: transformer. Thread: rows apart may be written at
-// the same time.
+// The f16 rows of a step's tokens that queries of the same group read (wide_tail.hpp in
+// storage/pool). The rows of the group at the sequence's position are in the sequence, both of the
+// position at which the step begins and of the one at which it ends; the rows of groups between
+// them are needed within the step only, a layer at a time, and are kept here. So a step that fails
+// leaves earlier rows unchanged. Owner: transformer. Thread: rows apart may be written at the same
+// time.
 
 #include <cstddef>
 

@@ -145,7 +145,7 @@ void attention::cut_into_tiles(int layer, std::span<const attention_span> spans)
     });
 }
 
-/// Behind the last token that a query reads in the frames.
+/// The end of the tokens that a query reads in the frames.
 int attention::packed_end(int position) const {
     return layout_.has_wide_tail() ? layout_.group_start(position) : position + 1;
 }

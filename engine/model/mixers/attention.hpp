@@ -6,8 +6,8 @@
 // frame alone, merged into the state so far. Whole tiles do that inside the kernel; split tiles
 // compute every frame into an empty state of its own (which merging into an empty state leaves as
 // it is) and merge afterwards in the same order. With a wide tail the frames end where the row's
-// group begins, and the group's f16 rows come last, like one more frame. So neither tiles, splits,
-// threads nor chunks can be told from the bits.
+// group begins, and the group's f16 rows come last, like one more frame. So the bits depend neither
+// on tiles nor on splits, threads or chunks.
 //
 // Source: FlashAttention-2, arXiv:2307.08691, split over the keys as in Flash-Decoding; grouped
 // queries, arXiv:2305.13245.

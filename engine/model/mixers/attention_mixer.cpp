@@ -103,7 +103,7 @@ void attention_mixer::project_panel(int layer, int begin, int end, bool queries,
     const std::size_t stored = !keys_and_values ? 0u : values_from_keys ? 1u : 2u;
     const auto wanted = std::span(jobs).subspan(queries ? 0 : 1, (queries ? 1u : 0u) + stored);
     if (wanted.empty()) return;
-    // A quantisation error of a query, or behind the attention, stays small, but one in K or V may
+    // A quantisation error of a query, or after the attention, stays small, but one in K or V may
     // move an element to the next of 16 levels: correcting those alone halves the error of the
     // logits with 4-bit KV (8.3 % to 4.2 % on 8-bit weights) at the cost of a second pass over the
     // smallest matrices.

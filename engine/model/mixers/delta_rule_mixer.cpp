@@ -81,7 +81,7 @@ void delta_rule_mixer::project(const layer_weights& w, int begin, int end) {
         jobs[used++] = {&r.rates.matrix, rates_.data(), heads};
         jobs[used++] = {&r.steps.matrix, decays_.data(), heads};
     }
-    // A decay stands in an exponent and acts on all that follows; its matrix is the smallest.
+    // A decay is in an exponent and acts on all that follows; its matrix is the smallest.
     context_.products.multiply_layer(std::span(jobs).first(used),
                                      std::span(jobs).first(used).subspan(first_number),
                                      context_.stream.read_normed(begin, end, w.mixer_norm), count);

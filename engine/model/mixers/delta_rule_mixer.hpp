@@ -33,7 +33,7 @@ class delta_rule_mixer final : public recurrent_mixer {
     const std::vector<float> key_scale_, query_scale_;  // [key_dim], of a unit vector's elements
     aligned_buffer<float> fused_;           // [panel_rows] of inputs as some files have them
     aligned_buffer<float> columns_;         // [panel_rows, channels]
-    aligned_buffer<float> convolved_;       // the same behind the convolution
+    aligned_buffer<float> convolved_;       // the same after the convolution
     aligned_buffer<float> gates_;           // [panel_rows, value_width]
     aligned_buffer<float> rates_, decays_;  // [panel_rows, value_heads]
 };

@@ -7,7 +7,7 @@ namespace semantic::engine {
 
 namespace {
 
-/// Rows of one task: a head's matrix of 512 x 128 f16 is 128 KiB, so it stays in L2 beside them.
+/// Rows of one task: a head's matrix of 512 x 128 f16 is 128 KiB, so it stays in L2 with them.
 constexpr int rows_per_block = 64;
 /// Multiply-adds that one thread does in about 10 microseconds; below, waking another one does not
 /// pay.

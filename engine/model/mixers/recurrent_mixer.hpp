@@ -1,12 +1,13 @@
 #pragma once
-// What the mixers of recurrent layers have in common. Such a layer reads of the tokens before a row
-// one state alone (model_config::state_regions), which a step takes from sequence_step::state and
-// leaves in sequence_step::next_state.
-// Owner: transformer. Thread: one at a time, which is in the arena.
+// The common part of the mixers of recurrent layers. Such a layer reads one state in place of the
+// tokens before a row (model_config::state_regions), which a step takes from sequence_step::state
+// and leaves in sequence_step::next_state. Owner: transformer. Thread: one at a time, which is in
+// the arena.
 //
 // Exactness. Rows of a sequence are worked on in order, and each by the same operations whatever
-// stands beside it: nothing goes from one row to a later one but f32 numbers that are in the state
-// when a step ends there. So chunks, panels, batch mates and threads cannot be told from the bits.
+// the other rows are: nothing goes from one row to a later one but f32 numbers that are in the
+// state when a step ends there. So the bits do not depend on chunks, panels, batch mates and
+// threads.
 //
 // Drafts. A state cannot be given up by length. So of sequences with drafts what a layer's
 // recurrence and convolution read is recorded, and the state after fewer rows is made from that

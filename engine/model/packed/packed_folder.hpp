@@ -60,7 +60,7 @@ class packed_folder {
     /// A packed file on its way. Removes it when destroyed before it is finished.
     class draft {
       public:
-        /// `told_bytes`: what was told to be in the folder when the draft is whole.
+        /// `told_bytes`: the size that is reported for the folder when the draft is complete.
         draft(packed_folder& folder, std::unique_ptr<storage::directory_lock> lock,
               std::unique_ptr<storage::writable_file> file, std::uint64_t told_bytes);
         draft(const draft&) = delete;

@@ -117,11 +117,11 @@ std::string name_in_layer(std::string_view name, std::string_view model_type) {
     // ffn_gate.7: an expert in a tensor of its own.
     const std::size_t dot = name.rfind('.');
     if (dot == std::string_view::npos) return "";
-    const std::string_view expert = name.substr(dot + 1), what = name.substr(0, dot);
+    const std::string_view expert = name.substr(dot + 1), kind = name.substr(0, dot);
     if (expert.empty() || expert.find_first_not_of("0123456789") != std::string_view::npos)
         return "";
     for (const std::string_view part : {"gate", "up", "down"}) {
-        if (what == "ffn_" + std::string(part))
+        if (kind == "ffn_" + std::string(part))
             return "mlp.experts." + std::string(expert) + "." + std::string(part) + "_proj";
     }
     return "";
@@ -197,8 +197,8 @@ further_layers find_further_layers(const storage::gguf_view& view, std::string_v
 result<std::vector<stored_tensor>> published_tensors(const storage::gguf_view& view,
                                                      std::string_view architecture,
                                                      const further_layers& further) {
-    const gguf_architecture* of = find_architecture(architecture);
-    if (of == nullptr) {
+    const gguf_architecture* family = find_architecture(architecture);
+    if (family == nullptr) {
         return failure{errc::incompatible, "general.architecture is \"" +
                                                std::string(architecture) + "\", not supported"};
     }
@@ -209,7 +209,7 @@ result<std::vector<stored_tensor>> published_tensors(const storage::gguf_view& v
             return failure{errc::incompatible, "tensor " + std::string(name) + why};
         };
         stored_tensor stored;
-        stored.name = published_name(name, of->model_type);
+        stored.name = published_name(name, family->model_type);
         if (is_further(name, further)) stored.name = "mtp." + name;
         if (stored.name.empty()) {
             return bad(" is not one of architecture " + std::string(architecture) +
@@ -225,7 +225,7 @@ result<std::vector<stored_tensor>> published_tensors(const storage::gguf_view& v
         }
         stored.shape = tensor.shape;
         stored.bytes = tensor.bytes;
-        stored.rope_neighbours = of->permuted_rope && lies_permuted(stored.name);
+        stored.rope_neighbours = family->permuted_rope && lies_permuted(stored.name);
         stored.own_name = name;
         tensors.push_back(std::move(stored));
     }

@@ -10,7 +10,7 @@ namespace semantic::engine {
 /// The plan's name of a published tensor; the same where the family has no words of its own.
 std::string planned_name(std::string_view model_type, std::string_view published);
 
-/// The plan's name of a tensor of a GGUF's layer, behind "model.layers.N.": "ssm_conv1d.weight" as
+/// The plan's name of a tensor of a GGUF's layer, after "model.layers.N.": "ssm_conv1d.weight" as
 /// "mamba.conv1d.weight". Returns: "" where a hybrid has no such tensor of its own.
 std::string hybrid_layer_name(std::string_view model_type, std::string_view name);
 

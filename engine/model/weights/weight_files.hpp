@@ -56,17 +56,17 @@ class weight_file {
 };
 
 /// Blocks. Of a folder: opens model.safetensors, else the shards that model.safetensors.index.json
-/// names, else every *.safetensors. Of a GGUF file: that and the parts beside it. Errors:
+/// names, else every *.safetensors. Of a GGUF file: that and the parts next to it. Errors:
 /// not_found, io, corrupt, incompatible; each names the file.
 storage::result<std::vector<weight_file>> open_weight_files(const std::string& model);
 
-/// Keeps the hashing of files near their packing, so that where memory is short a page is still
-/// there for whoever comes second. Thread: any.
+/// Keeps the hashing of files near their packing, so that where memory is short the second reader
+/// still finds a page in memory. Thread: any.
 class read_pace {
   public:
     /// Says that so many more bytes were packed.
     void advance(std::uint64_t bytes);
-    /// Says that nobody packs any more: whoever waits goes on.
+    /// Says that packing has ended: every waiter goes on.
     void finish();
     /// Says that nobody needs the hashes any more.
     void stop();

@@ -172,7 +172,7 @@ void pack_reordered(const packing_task& task, std::byte* arena) {
     }
 }
 
-/// Blocks that are held as the floats they stand for.
+/// Packs blocks as the floats that they encode.
 std::optional<failure> pack_dequantized(const packing_task& task, std::byte* arena) {
     const packing& plan = *task.plan;
     const auto cols = static_cast<std::size_t>(plan.to->cols);
@@ -229,7 +229,7 @@ class tile_quantizer {
         for (std::size_t i = 0; i < count; ++i) {
             if (!(std::fabs(values_[i]) <= quantized_weight_max)) return values_[i];
         }
-        // Rows one behind the other are one long row of groups.
+        // Consecutive rows are one long row of groups.
         kernels_.quantize_kv(values_.data(), static_cast<int>(count), bits_, kv_rounding::mlx,
                              words_.data(), scales_.data(), biases_.data());
         pack_mlx(one,

@@ -9,72 +9,73 @@ namespace semantic::engine {
 namespace {
 
 /// Queries, keys and values in three tensors, or in one, as Phi has them.
-void plan_attention(tensor_reader& in, const model_config& c, const layer_config& kind,
+void plan_attention(tensor_reader& reader, const model_config& c, const layer_config& kind,
                     const std::string& prefix, layer_weights& layer) {
     const int dim = c.head_dim_of(kind), query_heads = c.heads * dim,
               kv_rows = c.kv_heads_of(kind) * dim;
     const int query_rows = query_heads * (c.attention_gate ? 2 : 1);
-    if (in.contains(prefix + "qkv_proj.weight")) {
+    if (reader.contains(prefix + "qkv_proj.weight")) {
         const auto rows = [&](int first, int count, linear_weights& out) {
-            in.part(prefix + "qkv_proj", {{query_rows + 2 * kv_rows}, first}, false, count,
-                    c.hidden, out.matrix);
+            reader.part(prefix + "qkv_proj", {{query_rows + 2 * kv_rows}, first}, false, count,
+                        c.hidden, out.matrix);
         };
         rows(0, query_rows, layer.q);
         rows(query_rows, kv_rows, layer.k);
         rows(query_rows + kv_rows, kv_rows, layer.v);
     } else {
-        in.linear(prefix + "q_proj", query_rows, c.hidden, c.qkv_bias, layer.q);
+        reader.linear(prefix + "q_proj", query_rows, c.hidden, c.qkv_bias, layer.q);
         if (kind.kv_source < 0)
-            in.linear(prefix + "k_proj", kv_rows, c.hidden, c.qkv_bias, layer.k);
+            reader.linear(prefix + "k_proj", kv_rows, c.hidden, c.qkv_bias, layer.k);
         if (kind.kv_source < 0 && !kind.values_from_keys)
-            in.linear(prefix + "v_proj", kv_rows, c.hidden, c.qkv_bias, layer.v);
+            reader.linear(prefix + "v_proj", kv_rows, c.hidden, c.qkv_bias, layer.v);
     }
-    in.linear(prefix + "o_proj", c.hidden, query_heads, c.o_bias, layer.o);
-    if (c.sinks) in.vector(prefix + "sinks", c.heads, layer.sinks);
+    reader.linear(prefix + "o_proj", c.hidden, query_heads, c.o_bias, layer.o);
+    if (c.sinks) reader.vector(prefix + "sinks", c.heads, layer.sinks);
     if (!c.qk_norm && !c.joint_qk_norm) return;
-    in.vector(prefix + "q_norm.weight", c.joint_qk_norm ? query_heads : dim, layer.q_norm);
+    reader.vector(prefix + "q_norm.weight", c.joint_qk_norm ? query_heads : dim, layer.q_norm);
     if (kind.kv_source < 0)
-        return in.vector(prefix + "k_norm.weight", c.joint_qk_norm ? kv_rows : dim, layer.k_norm);
+        return reader.vector(prefix + "k_norm.weight", c.joint_qk_norm ? kv_rows : dim,
+                             layer.k_norm);
     // Checkpoints have those of layers that read another layer's too.
     for (const char* name : {"k_proj.weight", "v_proj.weight", "k_norm.weight"})
-        in.leave_out(prefix + name);
+        reader.leave_out(prefix + name);
 }
 
 /// kv_b_proj would expand a latent to every head's key and value, in turns. Its key rows are kept
 /// transposed: they carry a query to the latent instead. Where keys and values lie apart
 /// (k_b_proj, v_b_proj: a matrix for each head), those of keys are transposed already.
-void plan_latent_attention(tensor_reader& in, const model_config& c, const std::string& prefix,
+void plan_latent_attention(tensor_reader& reader, const model_config& c, const std::string& prefix,
                            layer_weights& layer) {
     const latent_config& l = c.latent;
     if (l.query_rank == 0) {
-        in.linear(prefix + "q_proj", c.query_width(), c.hidden, false, layer.q);
+        reader.linear(prefix + "q_proj", c.query_width(), c.hidden, false, layer.q);
     } else {
-        in.linear(prefix + "q_a_proj", l.query_rank, c.hidden, c.qkv_bias, layer.q_down);
-        in.vector(prefix + "q_a_layernorm.weight", l.query_rank, layer.q_down_norm);
-        in.linear(prefix + "q_b_proj", c.query_width(), l.query_rank, false, layer.q);
+        reader.linear(prefix + "q_a_proj", l.query_rank, c.hidden, c.qkv_bias, layer.q_down);
+        reader.vector(prefix + "q_a_layernorm.weight", l.query_rank, layer.q_down_norm);
+        reader.linear(prefix + "q_b_proj", c.query_width(), l.query_rank, false, layer.q);
     }
-    in.linear(prefix + "kv_a_proj_with_mqa", l.rank + l.rope_dim, c.hidden, c.qkv_bias,
-              layer.kv_down);
-    in.vector(prefix + "kv_a_layernorm.weight", l.rank, layer.kv_down_norm);
-    in.linear(prefix + "o_proj", c.hidden, c.value_width(), c.o_bias, layer.o);
+    reader.linear(prefix + "kv_a_proj_with_mqa", l.rank + l.rope_dim, c.hidden, c.qkv_bias,
+                  layer.kv_down);
+    reader.vector(prefix + "kv_a_layernorm.weight", l.rank, layer.kv_down_norm);
+    reader.linear(prefix + "o_proj", c.hidden, c.value_width(), c.o_bias, layer.o);
     layer.k_up.resize(static_cast<std::size_t>(c.heads));
     layer.v_up.resize(static_cast<std::size_t>(c.heads));
     const int turn = l.plain_dim + l.value_dim;
-    const bool apart = in.contains(prefix + "k_b_proj.weight");
+    const bool apart = reader.contains(prefix + "k_b_proj.weight");
     for (int head = 0; head < c.heads; ++head) {
         const auto at = static_cast<std::size_t>(head);
         if (apart) {
-            in.part(prefix + "k_b_proj", {{c.heads, l.rank}, head * l.rank}, false, l.rank,
-                    l.plain_dim, layer.k_up[at], precision::as_stored);
-            in.part(prefix + "v_b_proj", {{c.heads, l.value_dim}, head * l.value_dim}, false,
-                    l.value_dim, l.rank, layer.v_up[at], precision::as_stored);
+            reader.part(prefix + "k_b_proj", {{c.heads, l.rank}, head * l.rank}, false, l.rank,
+                        l.plain_dim, layer.k_up[at], precision::as_stored);
+            reader.part(prefix + "v_b_proj", {{c.heads, l.value_dim}, head * l.value_dim}, false,
+                        l.value_dim, l.rank, layer.v_up[at], precision::as_stored);
             continue;
         }
         const int first = head * turn;
-        in.part(prefix + "kv_b_proj", {{c.heads * turn}, first}, true, l.rank, l.plain_dim,
-                layer.k_up[at], precision::as_stored);
-        in.part(prefix + "kv_b_proj", {{c.heads * turn}, first + l.plain_dim}, false, l.value_dim,
-                l.rank, layer.v_up[at], precision::as_stored);
+        reader.part(prefix + "kv_b_proj", {{c.heads * turn}, first}, true, l.rank, l.plain_dim,
+                    layer.k_up[at], precision::as_stored);
+        reader.part(prefix + "kv_b_proj", {{c.heads * turn}, first + l.plain_dim}, false,
+                    l.value_dim, l.rank, layer.v_up[at], precision::as_stored);
     }
 }
 
@@ -144,28 +145,28 @@ void plan_state_space(tensor_reader& reader, const model_config& c, const std::s
 
 /// Gate and up in one tensor, one below the other, as Granite's and Phi's folders have them; or
 /// apart.
-void plan_mlp(tensor_reader& in, const model_config& c, const std::string& prefix, int inner,
+void plan_mlp(tensor_reader& reader, const model_config& c, const std::string& prefix, int inner,
               gated_weights& mlp) {
     for (const auto& [both, last] :
          {std::pair{"input_linear", "output_linear"}, std::pair{"gate_up_proj", "down_proj"}}) {
-        if (!in.contains(prefix + both + ".weight")) continue;
-        in.part(prefix + both, {{2 * inner}, 0}, false, inner, c.hidden, mlp.gate.matrix);
-        in.part(prefix + both, {{2 * inner}, inner}, false, inner, c.hidden, mlp.up.matrix);
-        return in.linear(prefix + last, c.hidden, inner, false, mlp.down);
+        if (!reader.contains(prefix + both + ".weight")) continue;
+        reader.part(prefix + both, {{2 * inner}, 0}, false, inner, c.hidden, mlp.gate.matrix);
+        reader.part(prefix + both, {{2 * inner}, inner}, false, inner, c.hidden, mlp.up.matrix);
+        return reader.linear(prefix + last, c.hidden, inner, false, mlp.down);
     }
     if (c.activation != activation_kind::relu_squared)
-        in.linear(prefix + "gate_proj", inner, c.hidden, c.mlp_bias, mlp.gate);
-    in.linear(prefix + "up_proj", inner, c.hidden, c.mlp_bias, mlp.up);
-    in.linear(prefix + "down_proj", c.hidden, inner, c.mlp_bias, mlp.down);
+        reader.linear(prefix + "gate_proj", inner, c.hidden, c.mlp_bias, mlp.gate);
+    reader.linear(prefix + "up_proj", inner, c.hidden, c.mlp_bias, mlp.up);
+    reader.linear(prefix + "down_proj", c.hidden, inner, c.mlp_bias, mlp.down);
 }
 
 /// Fused experts as MLX writes them: a stack each of gates, ups and downs, with biases.
-void plan_stacked_experts(tensor_reader& in, const model_config& c, const std::string& prefix,
+void plan_stacked_experts(tensor_reader& reader, const model_config& c, const std::string& prefix,
                           layer_weights& layer) {
     const int inner = c.mixture.intermediate, experts = c.mixture.experts;
     const auto part = [&](const char* name, int expert, int rows, int cols, linear_weights& out) {
-        in.part(prefix + name, {{experts, rows}, expert * rows}, false, rows, cols, out.matrix);
-        in.expert_vector(prefix + name + ".bias", expert, rows, {}, out.bias);
+        reader.part(prefix + name, {{experts, rows}, expert * rows}, false, rows, cols, out.matrix);
+        reader.expert_vector(prefix + name + ".bias", expert, rows, {}, out.bias);
     };
     for (int i = 0; i < experts; ++i) {
         gated_weights& expert = layer.experts[static_cast<std::size_t>(i)];
@@ -176,19 +177,19 @@ void plan_stacked_experts(tensor_reader& in, const model_config& c, const std::s
 }
 
 /// All experts of a layer in one tensor each for gate and up, in turns, and for down.
-void plan_fused_experts(tensor_reader& in, const model_config& c, const std::string& prefix,
+void plan_fused_experts(tensor_reader& reader, const model_config& c, const std::string& prefix,
                         layer_weights& layer) {
     const int inner = c.mixture.intermediate;
-    in.linear(prefix + "router", c.mixture.experts, c.hidden, true, layer.router,
-              precision::as_stored);
+    reader.linear(prefix + "router", c.mixture.experts, c.hidden, true, layer.router,
+                  precision::as_stored);
     layer.experts.resize(static_cast<std::size_t>(c.mixture.experts));
-    if (in.contains(prefix + "experts.gate_proj.weight")) {
-        return plan_stacked_experts(in, c, prefix + "experts.", layer);
+    if (reader.contains(prefix + "experts.gate_proj.weight")) {
+        return plan_stacked_experts(reader, c, prefix + "experts.", layer);
     }
     const auto part = [&](const char* name, int expert, int rows, int cols, source_order order,
                           linear_weights& out) {
-        in.expert_matrix(prefix + name, expert, rows, cols, order, out.matrix);
-        in.expert_vector(prefix + name + "_bias", expert, rows, order, out.bias);
+        reader.expert_matrix(prefix + name, expert, rows, cols, order, out.matrix);
+        reader.expert_vector(prefix + name + "_bias", expert, rows, order, out.bias);
     };
     for (int i = 0; i < c.mixture.experts; ++i) {
         gated_weights& expert = layer.experts[static_cast<std::size_t>(i)];
@@ -216,9 +217,9 @@ void plan_experts(tensor_reader& reader, const model_config& c, const std::strin
                           false, out);
         }
     };
-    const auto half = [&](int expert, int which, linear_weights& out) {
+    const auto half = [&](int expert, int index, linear_weights& out) {
         const int rows = m.intermediate;
-        reader.part(stacks + "gate_up_halves", {{m.experts, 2 * rows}, (2 * expert + which) * rows},
+        reader.part(stacks + "gate_up_halves", {{m.experts, 2 * rows}, (2 * expert + index) * rows},
                     false, rows, c.hidden, out.matrix);
     };
     for (int i = 0; i < m.experts; ++i) {
@@ -235,18 +236,18 @@ void plan_experts(tensor_reader& reader, const model_config& c, const std::strin
 }
 
 /// A router and its experts, and the experts that every token takes as one MLP.
-void plan_separate_experts(tensor_reader& in, const model_config& c, const std::string& prefix,
+void plan_separate_experts(tensor_reader& reader, const model_config& c, const std::string& prefix,
                            layer_weights& layer) {
     const mixture_config& m = c.mixture;
-    in.linear(prefix + "gate", m.experts, c.hidden, false, layer.router, precision::as_stored);
-    if (in.contains(prefix + "expert_bias"))
-        in.vector(prefix + "expert_bias", m.experts, layer.choice_bias);
+    reader.linear(prefix + "gate", m.experts, c.hidden, false, layer.router, precision::as_stored);
+    if (reader.contains(prefix + "expert_bias"))
+        reader.vector(prefix + "expert_bias", m.experts, layer.choice_bias);
     if (m.shared_gate)
-        in.linear(prefix + "shared_expert_gate", 1, c.hidden, false, layer.shared_gate,
-                  precision::as_stored);
+        reader.linear(prefix + "shared_expert_gate", 1, c.hidden, false, layer.shared_gate,
+                      precision::as_stored);
     if (m.shared_intermediate > 0)
-        plan_mlp(in, c, prefix + "shared_experts.", m.shared_intermediate, layer.mlp);
-    plan_experts(in, c, prefix, layer);
+        plan_mlp(reader, c, prefix + "shared_experts.", m.shared_intermediate, layer.mlp);
+    plan_experts(reader, c, prefix, layer);
 }
 
 /// Experts next to the layer's MLP, with the norms of both.
@@ -281,11 +282,11 @@ void plan_additions(tensor_reader& reader, const model_config& c, const std::str
 }
 
 /// Published names of the norms differ with their number: with two a layer,
-/// post_attention_layernorm stands before the MLP. A layer of one part has one norm.
-void plan_norms(tensor_reader& in, const model_config& c, const layer_config& kind,
+/// post_attention_layernorm comes before the MLP. A layer of one part has one norm.
+void plan_norms(tensor_reader& reader, const model_config& c, const layer_config& kind,
                 const std::string& prefix, layer_weights& layer) {
     const auto norm = [&](const char* name, std::vector<float>& out) {
-        in.vector(prefix + name + "_layernorm.weight", c.hidden, out);
+        reader.vector(prefix + name + "_layernorm.weight", c.hidden, out);
     };
     if (kind.mixer == mixer_kind::none) return norm("input", layer.mlp_norm);
     if (c.pre_norms) norm("input", layer.mixer_norm);
@@ -314,50 +315,51 @@ void plan_mixer(tensor_reader& reader, const model_config& c, const layer_config
     }
 }
 
-void plan_layer(tensor_reader& in, const model_config& c, const layer_config& kind,
+void plan_layer(tensor_reader& reader, const model_config& c, const layer_config& kind,
                 const std::string& prefix, layer_weights& layer) {
-    plan_norms(in, c, kind, prefix, layer);
-    plan_mixer(in, c, kind, prefix, layer);
-    plan_additions(in, c, prefix, layer);
+    plan_norms(reader, c, kind, prefix, layer);
+    plan_mixer(reader, c, kind, prefix, layer);
+    plan_additions(reader, c, prefix, layer);
     if (!kind.feed_forward) return;
     const bool has_both = kind.mixture && c.mixture.beside_mlp;
-    if (has_both) plan_mixture_beside(in, c, prefix, layer);
+    if (has_both) plan_mixture_beside(reader, c, prefix, layer);
     if (!kind.mixture || has_both) {
         const std::string shared = prefix + "mlp.shared_experts.";
-        const bool renamed = in.contains(shared + "input_linear.weight");
-        plan_mlp(in, c, renamed ? shared : prefix + "mlp.", c.intermediate_of(kind), layer.mlp);
+        const bool renamed = reader.contains(shared + "input_linear.weight");
+        plan_mlp(reader, c, renamed ? shared : prefix + "mlp.", c.intermediate_of(kind), layer.mlp);
     } else if (c.mixture.fused) {
-        plan_fused_experts(in, c, prefix + "mlp.", layer);
+        plan_fused_experts(reader, c, prefix + "mlp.", layer);
     } else {
-        plan_separate_experts(in, c, prefix + "mlp.", layer);
+        plan_separate_experts(reader, c, prefix + "mlp.", layer);
     }
 }
 
 }  // namespace
 
 /// The tensor names of all families. A language model inside a multimodal one has another prefix.
-void plan_weights(tensor_reader& in, const model_config& c, model_weights& out) {
+void plan_weights(tensor_reader& reader, const model_config& c, model_weights& out) {
     std::string outer, inner = "model.";
-    if (in.contains("language_model.model.embed_tokens.weight")) {
+    if (reader.contains("language_model.model.embed_tokens.weight")) {
         outer = "language_model.";
         inner = "language_model.model.";
-    } else if (in.contains("model.language_model.embed_tokens.weight")) {
+    } else if (reader.contains("model.language_model.embed_tokens.weight")) {
         inner = "model.language_model.";
     }
-    in.matrix(inner + "embed_tokens", c.vocabulary, c.hidden, out.embedding);
+    reader.matrix(inner + "embed_tokens", c.vocabulary, c.hidden, out.embedding);
     out.layers.resize(c.layers.size());
     for (std::size_t i = 0; i < out.layers.size(); ++i) {
-        plan_layer(in, c, c.layers[i], inner + "layers." + std::to_string(i) + ".", out.layers[i]);
+        plan_layer(reader, c, c.layers[i], inner + "layers." + std::to_string(i) + ".",
+                   out.layers[i]);
     }
-    in.vector(inner + "norm.weight", c.hidden, out.final_norm);
+    reader.vector(inner + "norm.weight", c.hidden, out.final_norm);
     if (const int told = c.layer_input_dim * static_cast<int>(c.layers.size()); told > 0) {
-        in.table(inner + "embed_tokens_per_layer.weight", c.vocabulary, told, out.layer_inputs);
-        in.linear(inner + "per_layer_model_projection", told, c.hidden, false,
-                  out.layer_input_projection);
-        in.vector(inner + "per_layer_projection_norm.weight", c.layer_input_dim,
-                  out.layer_input_norm);
+        reader.table(inner + "embed_tokens_per_layer.weight", c.vocabulary, told, out.layer_inputs);
+        reader.linear(inner + "per_layer_model_projection", told, c.hidden, false,
+                      out.layer_input_projection);
+        reader.vector(inner + "per_layer_projection_norm.weight", c.layer_input_dim,
+                      out.layer_input_norm);
     }
-    if (!c.tied_head) in.matrix(outer + "lm_head", c.vocabulary, c.hidden, out.head);
+    if (!c.tied_head) reader.matrix(outer + "lm_head", c.vocabulary, c.hidden, out.head);
 }
 
 }  // namespace semantic::engine

@@ -10,6 +10,6 @@ namespace semantic::engine {
 
 /// Asks `in` for every tensor of the model; what is missing or wrong is in.complaint() afterwards.
 /// `out` must stay where it is until its matrices are packed.
-void plan_weights(tensor_reader& in, const model_config& config, model_weights& out);
+void plan_weights(tensor_reader& reader, const model_config& config, model_weights& out);
 
 }  // namespace semantic::engine

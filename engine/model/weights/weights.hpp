@@ -40,7 +40,7 @@ struct gated_weights {
     linear_weights down;      // [hidden, inner]
 };
 
-/// What a recurrent mixer is made of, beside its norm and its output projection.
+/// The weights of a recurrent mixer, without its norm and its output projection.
 struct recurrent_weights {
     /// delta_rule: rows of queries, of keys, of values; or all of these and `gate`'s together, key
     /// head by key head, where `gate` is empty. state_space: of the gate, of values, of keys (B),
