@@ -1,6 +1,6 @@
 #pragma once
-// Conversations that go on from the name of an answer: the memory up to there, token by token, and
-// what the template writes behind it. Owner: resolver. Thread: const methods are safe from any
+// Conversations that continue from the name of an answer: the memory up to there, token by token,
+// and what the template writes after it. Owner: resolver. Thread: const methods are safe from any
 // thread.
 
 #include <memory>

@@ -1,10 +1,9 @@
 #pragma once
-// How much of an agent's memory a new prompt can reuse. Pure.
-// Matching is by byte on the rendered prompt, so another tokenisation of old text can never miss;
-// the stored tokens are authoritative, and only what lies behind the cut is tokenised. Source:
-// design of the prefix rules in engine/README.md.
-// Equal bytes may be a control token here and a client's text there. Texts part where they differ
-// in that, or a forged turn would become a real one by way of a memory.
+// How much of an agent's memory a new prompt can reuse. Pure. Matching is by byte on the rendered
+// prompt, so another tokenisation of old text can never miss; the stored tokens are authoritative,
+// and only the text after the cut is tokenised. Source: design of the prefix rules in
+// engine/README.md. Equal bytes may be a control token here and a client's text there. Texts part
+// where they differ in that, or a forged turn would become a real one by way of a memory.
 
 #include <cstddef>
 #include <cstdint>
@@ -27,14 +26,14 @@ struct prefix_match {
     match_kind kind = match_kind::miss;
     std::size_t tokens = 0;  // stored tokens to reuse
     std::size_t bytes =
-        0;  // prompt bytes they stand for; the rest is to be tokenised (exact: is the rerun token)
+        0;  // prompt bytes that they spell; the rest is to be tokenised (exact: is the rerun token)
     std::size_t common_bytes = 0;  // see common_bytes(); for reports
 };
 
 struct stored_prefix {
     std::string_view text;
     std::span<const storage::token_id> tokens;
-    std::span<const std::uint32_t> token_ends;  // [tokens] offset in text behind each
+    std::span<const std::uint32_t> token_ends;  // [tokens] end of each in text
 };
 
 struct prompt_view {
@@ -46,12 +45,12 @@ struct boundary_rules {
     /// Whether the prompt tokenises the same when cut at this byte offset. May be slow; asked a
     /// bounded number of times.
     std::function<bool(std::size_t)> safe_cut;
-    /// Whether a token is a special one: a cut before or behind it is always safe.
+    /// Whether a token is a special one: a cut before or after it is always safe.
     std::function<bool(storage::token_id)> special;
     /// Whether the character that this byte offset of the prompt lies inside of can be written to
     /// its end with tokens of bytes: an answer that was cut there goes on as it was sampled.
     std::function<bool(std::size_t)> spells_rest_of_character;
-    /// Whether a token that stands for this text is a special one that is spelled there.
+    /// Whether a token with this text is a special one that is spelled there.
     std::function<bool(storage::token_id, std::string_view)> control;
 };
 
@@ -65,15 +64,15 @@ prefix_match match_prefix(const stored_prefix& stored, const prompt_view& prompt
                           const boundary_rules& rules);
 
 /// The same where the stored text ends inside of a message that was only read and now goes on: its
-/// last tokens, up to a safe boundary of the prompt, are tokenised anew with what comes behind
-/// them, as they would be if nothing had been read before.
+/// last tokens, up to a safe boundary of the prompt, are tokenised again with the text that
+/// follows, as they would be if nothing had been read before.
 prefix_match match_read_prefix(const stored_prefix& stored, const prompt_view& prompt,
                                const boundary_rules& rules);
 
 /// For another agent, which must get the tokens that its prompt tokenises to. `canonical`: how many
 /// of the stored tokens, from the start, are those that the stored text tokenises to. Reuses as
 /// many of them as end at a safe boundary of the prompt. Never exact: the prompt's last token is
-/// tokenised anew.
+/// tokenised again.
 prefix_match match_canonical_prefix(const stored_prefix& stored, std::size_t canonical,
                                     const prompt_view& prompt, const boundary_rules& rules);
 

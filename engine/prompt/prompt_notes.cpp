@@ -20,7 +20,7 @@ std::string hash_of(std::string_view text) {
     return storage::hex_of(XXH3_64bits(text.data(), text.size()));
 }
 
-/// Takes a number and the blank behind it from the front.
+/// Takes a number and the blank after it from the front.
 bool take_number(std::string_view& from, std::size_t& number) {
     const auto [end, error] = std::from_chars(from.data(), from.data() + from.size(), number);
     const auto used = static_cast<std::size_t>(end - from.data());

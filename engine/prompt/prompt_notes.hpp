@@ -14,9 +14,9 @@
 
 namespace semantic::engine {
 
-constexpr const char* day_note = "day";  // that the template was told
-// Of an agent that keeps a thread: its tools, the effort that its prompt tells, and where in its
-// text the latest answer begins and the one behind it, if that is being made.
+constexpr const char* day_note = "day";  // that the template was given
+// Of an agent that keeps a thread: its tools, the effort that its prompt names, and where in its
+// text the latest answer begins and the next one, if that is being made.
 constexpr const char* thread_tools_note = "thread_tools";
 constexpr const char* thread_deferred_note = "thread_deferred_tools";
 constexpr const char* thread_callable_note = "thread_callable_tools";
@@ -25,23 +25,23 @@ constexpr const char* answers_note = "thread_answers";
 
 /// Where the agent's last answer that came to its end begins and ends in its memory. Unlike the
 /// ends that have names (agent_state::messages) it goes with a fork and an exported agent, whose
-/// next turn is put behind it.
+/// next turn comes after it.
 constexpr const char* last_answer_note = "last_answer";
 
 struct ended_answer {
     std::size_t begin = 0;   // byte in the agent's text
-    std::size_t tokens = 0;  // up to its end, with `rest` behind them
+    std::size_t tokens = 0;  // up to its end, followed by `rest`
     std::string rest{};      // as in storage::message_end
 };
 
-/// Where the agent's last message ends in its memory, in tokens, if no answer came behind it: it
-/// was only read (generation_request::only_reads).
+/// Where the agent's last message ends in its memory, in tokens, if no answer came after it: it was
+/// only read (generation_request::only_reads).
 constexpr const char* open_message_note = "open_message";
 /// Returns: nothing where the last message has an answer, or what is noted cannot be.
 std::optional<std::size_t> open_message(const storage::agent_state& state);
 
-/// How many tokens an agent has that was saved while its prompt was read: behind them more of the
-/// prompt would have come, and no answer.
+/// The number of tokens of an agent that was saved while its prompt was read: more of the prompt
+/// would have followed them, and there is no answer.
 constexpr const char* partly_read_note = "partly_read";
 /// Whether the memory ends with what was only read, so that its last tokens may be other ones when
 /// the text goes on.
@@ -64,7 +64,7 @@ constexpr const char* forked_note = "forked_at";
 /// Returns: nothing where the agent is no such fork.
 std::optional<std::size_t> forked_at(const storage::agent_state& state);
 
-/// What tells a changed system text and changed tools from changed messages.
+/// Notes that distinguish a changed system text and changed tools from changed messages.
 std::map<std::string, std::string> notes_of(const conversation& chat);
 /// Returns: empty where the agent has no such note.
 std::string note_of(const storage::agent_state& state, const char* key);

@@ -26,8 +26,8 @@ marked_text remembered_text(const tokenizer& words, const storage::agent_state& 
 
 namespace {
 
-/// All that a memory has, and of its last answer what was said behind its last whole token: a limit
-/// cuts an answer before its last token is run.
+/// The text of a memory, with the text of its last answer that was said after its last whole token:
+/// a limit cuts an answer before its last token is run.
 marked_text said_in(const tokenizer& words, const storage::agent_state& state) {
     marked_text text = remembered_text(words, state, state.tokens.size());
     const auto last = last_answer(state);

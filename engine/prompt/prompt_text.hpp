@@ -1,6 +1,6 @@
 #pragma once
-// The text of a prompt: as the template renders a request, or behind what its agent remembers; and
-// what of it is content, so that no control token is found there. Pure.
+// The text of a prompt: as the template renders a request, or appended to its agent's memory; and
+// which parts of it are content, so that no control token is found there. Pure.
 
 #include <optional>
 #include <string>

@@ -15,7 +15,7 @@
 
 namespace semantic::engine {
 
-/// Takes the tokens that are reused from `source`, tokenises the text behind them, and notes how
+/// Takes the tokens that are reused from `source`, tokenises the text after them, and notes how
 /// many are canonical.
 void tokenise(const tokenizer& words, const prompt_source& source, resolved_prompt& prompt);
 /// Says where the turn that is asked for begins, what of its answer is there already, and which
@@ -32,8 +32,8 @@ storage::result<void> check_tokens(const tokenizer& words, int vocabulary,
                                    const resolved_prompt& prompt);
 
 /// Refuses texts that are too long for a conversation before all of their tokens are made. A token
-/// stands for so many bytes at most, so that a text's length says how many tokens it has at least;
-/// a text that is far longer than conversations are is counted piece by piece, until there are too
+/// has a largest number of bytes, so that a text's length gives the least number of its tokens; a
+/// text that is far longer than conversations are is counted piece by piece, until there are too
 /// many. Thread: any.
 class text_bound {
   public:

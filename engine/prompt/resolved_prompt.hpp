@@ -24,7 +24,7 @@ struct resolved_prompt {
     std::vector<text_range> content{};  // of `text`: where no control token is found
     std::vector<token_id>
         tokens{};  // of the whole text: stored ones as they were, then the new ones
-    std::vector<std::uint32_t> token_ends{};  // [tokens] byte offset in `text` behind each
+    std::vector<std::uint32_t> token_ends{};  // [tokens] end of each in `text`, in bytes
     std::shared_ptr<const storage::agent_state>
         source{};          // whose blocks are reused; null when none
     int reuse_tokens = 0;  // tokens taken from `source`, always fewer than tokens.size()
@@ -37,11 +37,11 @@ struct resolved_prompt {
     std::optional<failed> refused{};
     std::map<std::string, std::string> notes{};    // what to remember with the agent
     std::vector<storage::message_end> messages{};  // the agent's, as far as `tokens` has them
-    std::vector<std::string> template_fit{};       // what was told in another shape, by fit_name
-    std::size_t turn_begin = 0;         // where in `text` the turn starts that is asked for
-    std::size_t begun_bytes = 0;        // of its answer, at the end of `text`
-    bool ends_in_message = false;       // a user's, which may go on: no answer begins
-    std::vector<sampled_turn> turns{};  // those before it that the model wrote
+    std::vector<std::string> template_fit{};  // what was rendered in another shape, by fit_name
+    std::size_t turn_begin = 0;               // where in `text` the turn starts that is asked for
+    std::size_t begun_bytes = 0;              // of its answer, at the end of `text`
+    bool ends_in_message = false;             // a user's, which may go on: no answer begins
+    std::vector<sampled_turn> turns{};        // those before it that the model wrote
 
     /// What the answer begins with.
     std::string_view begun() const {

@@ -1,5 +1,5 @@
 #pragma once
-// Whether the tokens of a memory that comes from outside stand for its text. Pure.
+// Checks that the tokens of an imported memory spell its text. Pure.
 
 #include "engine/text/tokenizer/tokenizer.hpp"
 #include "storage/pool/agent_state.hpp"
@@ -7,7 +7,7 @@
 
 namespace semantic::engine {
 
-/// Each token must stand for the bytes of the text that it is said to add, or, where the tokenizer
+/// Each token must spell the bytes of the text that it is said to add, or, where the tokenizer
 /// rewrites text (normalisation, a space in front, an unknown character), be what the tokenizer
 /// makes of them; the last one ends the text. Linear in the text's length. Errors: bad_value for an
 /// id of `vocabulary` or more, corrupt naming the first token and byte that differ.

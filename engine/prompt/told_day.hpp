@@ -1,6 +1,6 @@
 #pragma once
-// The day that a prompt tells the model. An agent is told one day for good, or each midnight would
-// void its memory; so is a conversation that another agent began. Owner: resolver. Thread: const
+// The day that a prompt gives to the model. An agent keeps one day for good, or each midnight would
+// void its memory; so does a conversation that another agent began. Owner: resolver. Thread: const
 // methods are safe from any thread.
 
 #include <functional>

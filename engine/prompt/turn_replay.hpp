@@ -14,8 +14,8 @@
 
 namespace semantic::engine {
 
-/// Where in an agent's text a turn stands that the model wrote and ended: from the first byte of
-/// the assistant's turn, with what the generation prompt put there, to the last sampled one.
+/// The position in an agent's text of a turn that the model wrote and ended: from the first byte of
+/// the assistant's turn, including the generation prompt's part, to the last sampled byte.
 struct sampled_turn {
     std::uint32_t begin = 0;
     std::uint32_t end = 0;

@@ -1,5 +1,5 @@
 #pragma once
-// Which KV recipe a model gets: candidates read the calibration text beside 16 bit, and the
+// Chooses a model's KV recipe: candidates read the calibration text next to 16 bit, and the
 // smallest one whose predictions stay within a bound is taken. Nothing but the weights, the text
 // and the table of recipes decides, so every start, machine and number of threads chooses alike.
 
@@ -14,8 +14,8 @@
 
 namespace semantic::engine {
 
-/// Part of what a stored result is known by, beside the candidates' names: raised when the text or
-/// the way they are measured change.
+/// Part of a stored result's key, with the candidates' names: raised when the text or the way they
+/// are measured change.
 constexpr int calibration_version = 10;
 
 /// What a recipe costs the model, against K and V of 16 bits on the same tokens. In float, which
@@ -34,12 +34,12 @@ struct recipe_score {
 };
 
 /// What a recipe may cost. The share of same tops is the bound that decides, and a few hundred
-/// positions tell it to a per cent only; the divergence tells it closer. Over 24,000 tokens of
-/// prose in windows of 8,192 a recipe changes 0.63 * sqrt(its divergence there) of the tops (0.58
-/// to 0.73 on five models, for 1 to 28 % of the tops) and tops_by_divergence * sqrt(its divergence
-/// on the calibration text), which is the harder one for most (0.44 to 0.69; perf/README.md, Keys
-/// and values). So the divergence is bounded by what that allows, and the share that was seen only
-/// has to agree.
+/// positions measure it to a per cent only; the divergence measures it more closely. Over 24,000
+/// tokens of prose in windows of 8,192 a recipe changes 0.63 * sqrt(its divergence there) of the
+/// tops (0.58 to 0.73 on five models, for 1 to 28 % of the tops) and tops_by_divergence * sqrt(its
+/// divergence on the calibration text), which is the harder one for most (0.44 to 0.69;
+/// perf/README.md, Keys and values). So the divergence is bounded by what that allows, and the
+/// share that was seen only has to agree.
 struct recipe_bound {
     float divergence_mean_max = 0.01f;
     float same_top_share_min = 0.97f;
@@ -75,10 +75,10 @@ constexpr int usual_block_tokens = 256;
 std::vector<storage::named_kv_recipe> candidate_recipes(const model_config& config,
                                                         int block_tokens = usual_block_tokens);
 
-/// Blocks; runs inside the compute arena. Reads parts of the calibration text for the statistics
-/// of keys and queries, and its beginning by 16 bit with batches of candidates (next_batch) beside
-/// it, until the choice is made (recipe_comparison). `model`: any over the weights. `progress`:
-/// gets 0 to 1; may be empty. Errors: pool_exhausted where memory is short, incompatible.
+/// Blocks; runs inside the compute arena. Reads parts of the calibration text for the statistics of
+/// keys and queries, and its beginning by 16 bit and by batches of candidates (next_batch), until
+/// the choice is made (recipe_comparison). `model`: any over the weights. `progress`: gets 0 to 1;
+/// may be empty. Errors: pool_exhausted where memory is short, incompatible.
 storage::result<calibration> calibrate(const transformer& model, const model_config& config,
                                        const tokenizer& words,
                                        const std::function<void(double)>& progress,

@@ -1,6 +1,6 @@
 #pragma once
-// The result of a calibration, kept beside the cache, so that a model is measured once and not at
-// every start: storage/FORMAT.md §10. A file that is not as expected is measured again.
+// The result of a calibration, stored next to the cache, so that a model is measured once and not
+// at every start: storage/FORMAT.md §10. A file that is not as expected is measured again.
 
 #include <optional>
 #include <string>

@@ -53,7 +53,7 @@ void query_moments::write_feedback(const rope_parameters& rope, int positions,
         }
 }
 
-/// The moments behind rope. Elements that do not rotate are pairs of frequency 0. With z = x[i] + j
+/// The moments after rope. Elements that do not rotate are pairs of frequency 0. With z = x[i] + j
 /// x[i + dim / 2] for a pair, a turn multiplies z by e^(j f p): E[z z*] of two pairs by the
 /// difference of their frequencies, E[z z] by the sum.
 void query_moments::turn(const rope_parameters& rope, int positions) {

@@ -27,16 +27,16 @@ struct hopeless {
 };
 constexpr hopeless hopeless_from[] = {{32, 5.0}, {96, 2.5}};
 
-/// After so many positions a candidate is surely within the bound, where its mean divergence and so
-/// many standard errors of it are: few positions tell little of how far the few worst of many are
-/// off. On five models that were read to the end they choose alike (perf/results.md).
+/// After so many positions a candidate is surely within the bound if its mean divergence plus so
+/// many standard errors is: few positions say little about the few worst of many. On five models
+/// that were read to the end the choice is the same (perf/results.md).
 struct sureness {
     int positions;
     double errors;
 };
 constexpr sureness sure_from[] = {{64, 5.0}, {128, 3.0}};
-/// Beside a candidate that is surely within, a smaller one that is outside after so many positions
-/// is given up: reading on would seldom change that, and takes a large model seconds.
+/// Once a candidate is surely within, a smaller one that is outside after so many positions is
+/// given up: reading on would seldom change that, and takes a large model seconds.
 constexpr int outside_from = 128;
 
 /// Candidates of the smallest size begin. After so many positions the others join as soon as none

@@ -7,11 +7,11 @@ namespace semantic::engine {
 namespace {
 
 /// A smallest size with this many candidates is a batch of its own; else the next size joins it,
-/// since each batch reads the reference anew.
+/// since each batch reads the reference again.
 constexpr std::size_t batch_worth = 3;
 constexpr std::size_t sizes_of_batch = 2;
 
-/// Keys of so many bits are measured after those of one more, which tell whether they are worth it.
+/// Keys of so many bits are measured after those of one more, which show whether they are worth it.
 constexpr int last_key_bits = 4;
 
 /// How many times as much `coarser` diverges as `its`. On published models a bit less of both K and
