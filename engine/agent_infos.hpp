@@ -1,5 +1,5 @@
 #pragma once
-// What is told of agents: each once, with what every model remembers of it. Pure.
+// Makes the list of agents: each once, with its memory under every model. Pure.
 
 #include <cstdint>
 #include <vector>

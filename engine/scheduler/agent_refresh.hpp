@@ -39,10 +39,10 @@ class agent_refresh {
                   const agent_claims& claims, refresh_outputs& outputs)
         : store_(store), shared_(shared), claims_(claims), outputs_(outputs) {}
 
-    /// Returns at once. The request arrives then, or later; without an answer of the object store
-    /// it goes on from what is here, unless its client relies on the agent's memory for what was
-    /// said before: that one is refused, and told when to come back, as is one whose agent another
-    /// node is at work on.
+    /// Returns at once. The request arrives then, or later. Without an answer of the object store
+    /// it goes on from the memory on this machine, unless its client relies on the agent's memory
+    /// for the earlier turns: that request is refused with a time to retry, as is one whose agent
+    /// another node is extending.
     void begin(const job_ptr& work);
 
   private:

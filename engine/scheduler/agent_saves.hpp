@@ -1,7 +1,7 @@
 #pragma once
-// Saves of agents' memories behind their answers, on the agents' strands: told to the save gate,
-// uploaded where an object store is shared, and tried again when there was no room for them.
-// Owner: the scheduler. Thread: any.
+// Saves agents' memories after their answers, on the agents' strands: notifies the save gate,
+// uploads where an object store is shared, and tries again when the disk budget was short. Owner:
+// the scheduler. Thread: any.
 
 #include <atomic>
 #include <chrono>

@@ -1,6 +1,6 @@
 #pragma once
-// Makes the forms that answers are held to on threads of its own, so that nobody's schema stands in
-// front of another's request. Owner: the scheduler. Thread: any.
+// Compiles the forms that answers are held to, on threads of its own, so that one client's schema
+// does not delay another's request. Owner: the scheduler. Thread: any.
 //
 // Order: tenants take turns, and none has more than a part of the threads; within a tenant short
 // forms come before long ones, though not for ever. A job that is cancelled, or whose deadline

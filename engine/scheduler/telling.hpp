@@ -1,6 +1,6 @@
 #pragma once
-// What the scheduler tells of what happens to requests and memories: counters, and the feed for who
-// watches. Thread: any.
+// Publishes what happens to requests and memories in the scheduler: counters, and the activity feed
+// for subscribers. Thread: any.
 
 #include <chrono>
 

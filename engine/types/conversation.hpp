@@ -53,34 +53,34 @@ struct tool_lists {
     std::vector<tool_definition> told;  // at the head of the prompt
     /// All others that there are: later messages may name them.
     std::vector<tool_definition> deferred{};
-    /// Those that the answer may call. Absent: those that are told at the head.
+    /// The tools that the answer may call. Absent: those at the head of the prompt.
     std::optional<std::vector<tool_definition>> callable{};
 };
 
-/// The definition of a tool that is told in the middle of a conversation.
+/// The definition of a tool that appears in the middle of a conversation.
 struct placed_tool {
     tool_definition tool;
     std::size_t message = 0;  // index of a message
     std::size_t part = 0;     // of its parts: a text or a result
-    std::size_t at = 0;       // byte of that text before which the definition stands
+    std::size_t at = 0;       // byte of that text before which the definition goes
 };
 
 /// Where a prompt ends, and so what the model writes next.
 enum class prompt_end {
-    answer_begins,   // behind what begins an assistant's turn: a new answer
-    messages,        // behind the last message: the beginning of whatever turn comes next
-    inside_answer,   // in the last message, an assistant's, behind its text: how that goes on
-    inside_message,  // in the last message, a user's, behind its text: nothing, it may go on
+    answer_begins,   // after the beginning of an assistant's turn: a new answer
+    messages,        // after the last message: the beginning of the next turn
+    inside_answer,   // in the last message, an assistant's, after its text: its continuation
+    inside_message,  // in the last message, a user's, after its text: nothing, it may go on
 };
 
 struct conversation {
     std::string system;  // empty when there is none
     std::vector<message> messages;
-    std::vector<tool_definition> tools;  // told at the head of the prompt
+    std::vector<tool_definition> tools;  // defined at the head of the prompt
     prompt_end end = prompt_end::answer_begins;
-    /// Variables for the model's template beside its usual ones: a JSON object, or empty.
+    /// Variables for the model's template in addition to its usual ones: a JSON object, or empty.
     std::string template_values{};
-    /// Tools that are told later, in the order of their places (engine/text/placed_tools.hpp).
+    /// Tools that are defined later, in the order of their places (engine/text/placed_tools.hpp).
     std::vector<placed_tool> placed_tools{};
     /// As tool_lists has them.
     std::vector<tool_definition> deferred_tools{};

@@ -53,7 +53,7 @@ std::optional<decimal> decimal_of(std::string_view text) {
     return made;
 }
 
-/// Whether the shortest text that stands for `number` says the same as `text`.
+/// Whether the shortest text of `number` has the same value as `text`.
 bool is_told_by(double number, std::string_view text) {
     char digits[32];
     const auto [end, fault] = std::to_chars(digits, digits + sizeof digits, number);

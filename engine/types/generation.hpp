@@ -30,7 +30,7 @@ struct token_bias {
 struct sampling_rules {
     float temperature = 1.0f;         // 0 is greedy
     float top_p = 1.0f;               // (0, 1]
-    float min_p = 0.0f;               // [0, 1]; how likely beside the likeliest token; 0: all
+    float min_p = 0.0f;               // [0, 1]; share of the likeliest token's probability; 0: all
     int top_k = 0;                    // 0: all
     float repetition_penalty = 1.0f;  // > 0; of tokens in the prompt or the answer
     float presence_penalty = 0.0f;    // of tokens in the answer
@@ -84,10 +84,10 @@ struct output_form {
 struct thinking_params {
     std::optional<bool> enabled;
     std::optional<std::string> effort;  // "low", "medium", "high"
-    std::optional<int> budget_tokens;   // the reasoning ends behind this many tokens of the answer
+    std::optional<int> budget_tokens;   // the reasoning ends after this many tokens of the answer
 };
 
-/// What ends an answer beside its stop strings and its limits.
+/// Conditions that end an answer, apart from its stop strings and its limits.
 struct ending_params {
     int min_tokens = 0;                   // no token ends the answer before it has so many
     bool ignores_end = false;             // the model does not end its turn
@@ -112,17 +112,17 @@ struct generation_request {
     std::optional<std::string> message_id{};
     /// The answer named by message_id can be gone on from: what that takes is remembered with it.
     bool keeps_thread = false;
-    /// Name of the answer that `chat` follows: its messages are only those behind that answer, its
+    /// Name of the answer that `chat` follows: its messages are only those after that answer, its
     /// tools the thread's (engine::find_thread), its system text is empty.
     std::optional<std::string> continues{};
     conversation chat;
-    /// The prompt as it stands, in place of `chat`: no template is rendered. Not empty.
+    /// The prompt as raw text, in place of `chat`: no template is rendered. Not empty.
     std::optional<std::string> text{};
-    /// `text`, or `chat` (messages only), is what is new behind the agent's last complete answer;
-    /// all that it remembers stands before. Requires: `agent`.
+    /// `text`, or `chat` (messages only), has only what is new after the agent's last complete
+    /// answer; the agent's memory comes before it. Requires: `agent`.
     bool append = false;
     int max_tokens = 256;  // >= 0; 0 fills the cache and answers nothing
-    /// The prompt is read and remembered, and no answer begins: the memory ends behind the text of
+    /// The prompt is read and remembered, and no answer begins: the memory ends after the text of
     /// the last message, a user's, and grows from there when that message is longer next time, when
     /// it is answered, or when others are appended. No end has a name. max_tokens counts for
     /// nothing. Where a prompt cannot end there (raw text, a thread's, a last message that is no
@@ -144,8 +144,8 @@ struct generation_request {
     /// For the memory of the agent that the request extends. Kept for 0 seconds and not pinned: the
     /// memory is dropped when the answer has ended, and is not written to disk for it.
     memory_policy memory{};
-    /// What may be spent on the request before the model runs: charged by whoever works on it now.
-    /// Absent: the engine makes one with the default limits.
+    /// What may be spent on the request before the model runs: charged by the stage that works on
+    /// it now. Absent: the engine makes one with the default limits.
     std::shared_ptr<storage::work_budget> budget{};
 };
 
@@ -153,9 +153,9 @@ struct generation_request {
 struct thread_turn {
     /// The effort of a request that says nothing of it.
     static constexpr const char* effort_unless_said = "medium";
-    tool_lists tools;           // as they are behind that answer
+    tool_lists tools;           // as they are after that answer
     std::string effort;         // of reasoning, where its prompt begins with that; or empty
-    bool is_continued = false;  // two answers or more are behind it: one may not have arrived
+    bool is_continued = false;  // two answers or more follow it: one may not have arrived
 };
 
 /// Why the prompt was not reused as far as the agent's memory reached. `none`: it was, or there was
@@ -173,7 +173,7 @@ enum class miss_reason {
 };
 const char* to_string(miss_reason why) noexcept;
 
-/// How a prompt stands to the memory that it continues furthest.
+/// How a prompt relates to the memory that it continues furthest.
 enum class match_kind {
     exact,    // the prompt ends at a token boundary of the stored text: reuse all before its last
               // token, run that one again
@@ -208,7 +208,7 @@ struct prompt_usage {
     /// For who owns the agent, and nobody else: never in the log.
     std::optional<text_difference> difference{};
     std::vector<std::string> not_held{};  // of schemas that are not strict, by place and keyword
-    /// What the model's template has no place for and was told in another shape, by name.
+    /// Shapes that the model's template lacks, so that they were rendered in another one, by name.
     std::vector<std::string> template_fit{};
 };
 
@@ -227,7 +227,7 @@ struct admitted {
     storage::agent_id agent;
     prompt_usage usage;
     std::chrono::steady_clock::time_point at{};  // when the request got its place, before its read
-    /// Of the answer: what stands in the prompt already, reasoning that is opened there too.
+    /// The beginning of the answer that the prompt already has, also reasoning that it opens.
     std::string begun{};
 };
 /// A token and how likely it was, before the request's sampling rules had a say.

@@ -4,8 +4,8 @@
 namespace semantic::engine {
 
 enum class held_elsewhere {
-    refuse,    // the client is told to come back
-    redirect,  // the client is told where, if that node says where it is; else to come back
+    refuse,    // the client gets a time to retry
+    redirect,  // the client gets that node's address, if it has one; else as refuse
     serve,     // the request is answered here all the same; the later of the two ends in a fork
 };
 

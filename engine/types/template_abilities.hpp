@@ -1,11 +1,11 @@
 #pragma once
-// What requests to a model may have, as its chat template tells it. Plain values.
+// What requests to a model may contain, according to its chat template. Plain values.
 
 namespace semantic::engine {
 
 struct template_abilities {
     bool system_text = true;
-    bool later_system_text = true;  // behind the first message
+    bool later_system_text = true;  // after the first message
     bool users_in_a_row = true;     // several messages of the user without an answer between them
     bool tools = true;
     bool tool_calls = true;           // of earlier turns

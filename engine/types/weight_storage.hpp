@@ -1,5 +1,5 @@
 #pragma once
-// How packed weights are kept on disk and come from there, as operators say and as they are told.
+// How packed weights are stored on disk and loaded: the operators' setting, and its report.
 
 #include <cstdint>
 #include <functional>

@@ -121,7 +121,7 @@ bool admitter::make_room(const room& wanted, bool transient_holds) {
                 return true;
             case admission::wait:
                 if (in_line || !now.others_busy) return wait_for_others(now);
-                // Once more in the line: what others leave from there on is told.
+                // Queues the pool again: from here on it is notified when others free bytes.
                 pool_.budget().wait(pool_, need);
                 in_line = true;
                 break;

@@ -142,7 +142,8 @@ void batch::tell_waiting() {
     }
 }
 
-// Before the step runs: who ends with it is still there, and who decodes is not decided anew.
+// Taken before the step runs: sequences that end with it are still there, and the set of decoding
+// ones is not decided again.
 std::optional<step_run> batch::composition_of(std::span<const step_row> rows) const {
     if (!probe_.feed->is_watched()) return std::nullopt;
     step_run composed;
@@ -304,9 +305,9 @@ void batch::end_turn_where_there_is_room() {
     if (pool_.free_count() >= wanted) pool_.budget().end_turn(pool_);
 }
 
-// Something has memory beside the only answer, and no model is at work: what keeps it, such as a
-// save or a look-up that is just ending, passes soon. Nothing of this model can run meanwhile.
-// Returns: whether to try again.
+// Some memory is not the only answer's, and no model is at work: its holder, such as a save or a
+// look-up that is just ending, releases it soon. Nothing of this model can run meanwhile. Returns:
+// whether to try again.
 bool batch::others_may_give_way() {
     const auto now = std::chrono::steady_clock::now();
     if (now - short_at_ > short_pause * 10) short_since_ = now;  // some step found room since

@@ -32,7 +32,7 @@ class batch_outputs {
     /// while a step waits for the disk.
     virtual bool are_requests_arriving() const = 0;
     /// The request cannot begin yet. An estimate of 0: until those before it have ended. Called
-    /// once a request, and not where its client was told before.
+    /// once a request, and not where its client was notified before.
     virtual void announce_wait(const job_ptr& work, queued place) = 0;
 
   protected:

@@ -29,7 +29,7 @@ class delivery {
 
     /// The sequence takes the token that it has drawn from the logits of its last one.
     void take_token(sequence& run, std::span<const float> logits);
-    /// Publishes what the sequence's window has left behind, if anything.
+    /// Publishes the blocks that the sequence's window has left, if there are any.
     void publish_full_blocks(sequence& run);
     /// Publishes all that the sequence has read, for others that go on from it now. Does nothing
     /// for further choices, and while it may still be revoked.

@@ -104,7 +104,7 @@ void head_sharing::publish_read(sequence& run) {
     if (std::ranges::any_of(plan_.ends_of(run), is_new)) deliver_.publish_read(run);
 }
 
-// What runs beside the request and has more of its prompt than it knows of.
+// Publishes for `work` the running sequences that have more of its prompt than `known` tokens.
 void head_sharing::publish_for(const job& work, int known) {
     for (const auto& run : sequences_.running()) {
         const int there = std::min(count_common(work, run->work()), run->view().position);
@@ -115,7 +115,7 @@ void head_sharing::publish_for(const job& work, int known) {
 head_sharing::remembered head_sharing::find_longest(const resolved_prompt& prompt) const {
     remembered best;
     const std::size_t most = prompt.tokens.size() - 1;
-    std::size_t bytes = 0;  // that the best one's tokens stand for
+    std::size_t bytes = 0;  // that the best one's tokens spell
     for (storage::prefix_neighbour& other :
          store_.closest(prompt.agent.tenant(), prompt.text, neighbours_max)) {
         if (other.common_bytes <= bytes) break;

@@ -59,14 +59,14 @@ class head_sharing {
     void plan();
     const head_plan& planned() const { return plan_; }
 
-    /// Behind a step: publishes what others wait for and the sequence has read now.
+    /// After a step: publishes the tokens that others wait for and that the sequence has read now.
     void publish_read(sequence& run);
 
     /// Looks whether more of a request's prompt is remembered than when it was resolved, or looked
     /// for here last; then that is what it goes on from.
     void look_again(job& work);
-    /// The same for a sequence whose prompt is not done, of what is in the pool. Returns: whether
-    /// it goes on further behind.
+    /// The same for a sequence whose prompt is not done, from blocks in the pool. Returns: whether
+    /// the sequence now continues at a later position.
     bool look_again(sequence& run);
     /// The same for all that run.
     void look_again();

@@ -23,7 +23,7 @@ class open_choices {
         std::vector<float> logits;                    // [vocabulary] of the prompt's last token
         std::uint64_t seed = 0;                       // of choice 0
         int next = 1;                                 // the choice to start next
-        storage::recurrent_ptr state{};               // behind the prompt, where there are such
+        storage::recurrent_ptr state{};  // after the prompt, where the layout has states
 
         bool has_prompt() const { return !blocks.empty(); }
     };

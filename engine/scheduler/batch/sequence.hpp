@@ -32,7 +32,7 @@ struct answer_rules {
     std::vector<token_id> stop_tokens;  // sorted
     int context_tokens_max = 0;
     sampling_rules sampling;      // where a request says nothing
-    answer_format answers{};      // how reasoning is told from the rest
+    answer_format answers{};      // how reasoning is marked in the text
     std::string chat_template{};  // its family, for refusals
     std::string thinking_end{};   // what ends the reasoning once its budget is spent
     place_rules places{};         // where a memory keeps recurrent states, where the model has them
@@ -43,9 +43,8 @@ struct answer_rules {
 class sequence {
   public:
     /// Starts from `known` tokens whose KV `blocks` hold, at most the whole prompt, with `state`,
-    /// the recurrent state behind them, where the model has such. `seed` draws choice 0 of a
-    /// request that has none of its own.
-    /// Requires: work->prompt is set.
+    /// the recurrent state after them, where the model has such. `seed` draws choice 0 of a request
+    /// that has none of its own. Requires: work->prompt is set.
     sequence(job_ptr work, int choice, std::vector<storage::kv_block_parts> blocks, int known,
              storage::block_pool& pool, const tokenizer& words, const answer_rules& rules,
              std::uint64_t seed, storage::recurrent_ptr state = {});
@@ -57,8 +56,8 @@ class sequence {
     sequence_view view() const;
     storage::kv_sequence& cache() { return cache_; }
     sequence_states& states() { return states_; }
-    /// Takes frames for `tokens` tokens in all, and memory for the recurrent state behind them.
-    /// Errors: pool_exhausted (what was taken stays).
+    /// Takes frames for `tokens` tokens in all, and memory for the recurrent state after them.
+    /// Errors: pool_exhausted (the frames that were taken stay).
     storage::result<void> reserve(int tokens);
     /// Says that the model has run the tokens up to cache().token_count().
     void step_has_run() { states_.advance(cache_.token_count()); }
@@ -101,11 +100,11 @@ class sequence {
         std::optional<token_scores> scores;  // as the request asked
         std::optional<stop_reason> ended;    // set with the last token
     };
-    /// Draws the token that accept() will take, from the logits of the last known token. May run
-    /// beside those of other sequences. `form_work`: places that the automaton of the answer's form
-    /// may look at for it.
-    /// Returns: whether accept() has what it needs. If not, the sequence keeps the logits and runs
-    /// no token until this, called with the same logits, has returned true.
+    /// Draws the token that accept() will take, from the logits of the last known token. May run at
+    /// the same time as those of other sequences. `form_work`: places that the automaton of the
+    /// answer's form may look at for it. Returns: whether accept() has what it needs. If not, the
+    /// sequence keeps the logits and runs no token until this, called with the same logits, has
+    /// returned true.
     bool draw_ahead(std::span<const float> logits, std::int64_t form_work);
     /// Whether the form has still to say which token may come next.
     bool waits_for_form() const { return !kept_logits_.empty(); }
@@ -129,7 +128,7 @@ class sequence {
 
     /// All that it knows: its prompt, and what was sampled and belongs to the text.
     std::span<const token_id> tokens() const { return tokens_; }
-    /// Starts anew at position 0, with all that is known so far as its prompt.
+    /// Starts again at position 0, with all tokens known so far as its prompt.
     void give_back_blocks();
     /// Goes on after those of its tokens that `prefix` has, in place of its own. `kept`: the
     /// recurrent states of the memory that these are of.

@@ -1,8 +1,9 @@
 #pragma once
-// From a place in the batch to a running sequence: what is there of the prefix, the blocks of it,
-// and what the client is told. A prefix on disk is read meanwhile; where nothing else runs, its
-// request begins at once and computes each layer when that has come. Owner: batch. Thread: confined
-// to the step node; wait_for_layer() blocks a thread of the compute arena.
+// Makes a running sequence of a request that has a slot in the batch: finds the part of the prefix
+// that is there, takes its blocks, and notifies the client. A prefix on disk is read meanwhile;
+// where nothing else runs, its request begins at once and computes each layer when that has been
+// read. Owner: batch. Thread: confined to the step node; wait_for_layer() blocks a thread of the
+// compute arena.
 
 #include <cstdint>
 #include <memory>

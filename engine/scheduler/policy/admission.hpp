@@ -76,7 +76,7 @@ enum class relief {
                        // several models, that of the one whose turn it is
     release_waiting,   // requests that wait let go of blocks; try the step again
     end_answer,        // the only sequence has all of the pool there is, and no model has more; one
-                       // that began behind a shared tail tries without it first
+                       // that began after a shared tail tries without it first
 };
 /// `inbound`: some that are on their way to the batch may hold blocks, too.
 relief decide_relief(const batch_load& load, bool released, bool inbound);
@@ -84,8 +84,8 @@ relief decide_relief(const batch_load& load, bool released, bool inbound);
 /// Whether a request with several choices may start one more: while others wait it has one place.
 bool may_start_choice(const batch_load& load, bool request_runs);
 
-/// Whether a request may begin while its prefix is still being read. Beside others it may not: who
-/// waited for the disk in the same step would lose its pace.
+/// Whether a request may begin while its prefix is still being read. Not while others run: the step
+/// would make them wait for the disk.
 bool may_start_early(const batch_load& load);
 
 }  // namespace semantic::engine

@@ -1,7 +1,8 @@
 #pragma once
-// How much the forms of held answers may work in one step. Pure. A form says which token may come
-// next; what it costs depends on what a client has asked for. Whoever needs more than a share sits
-// out the next step and goes on with another share, so that nobody else's token comes much later.
+// Limits the work that the forms of held answers do in one step. Pure. A form says which token may
+// come next; its cost depends on the client's schema. A sequence that needs more than its share
+// sits out the next step and goes on with another share, so that the tokens of others come little
+// later.
 
 #include <cstdint>
 

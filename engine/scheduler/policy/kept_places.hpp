@@ -36,7 +36,7 @@ struct planned_place {
 std::vector<planned_place> plan_places(const prompt_places& prompt, int known, int prompt_tokens,
                                        const place_rules& rules);
 
-/// Returns: the first place behind `position`; 0: there is none.
+/// Returns: the first place after `position`; 0: there is none.
 int place_behind(std::span<const planned_place> places, int position);
 
 /// A place whose state is there.

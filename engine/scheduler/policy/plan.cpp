@@ -11,8 +11,8 @@ constexpr int half_from = 2000;
 constexpr int quarter_from = 8000;
 constexpr int smallest_from = 20000;
 
-// A chunk beside decoding sequences is a multiple of this, which is how many rows kernels like to
-// take at once, and never less.
+// While sequences decode, a chunk is a multiple of this, the number of rows that kernels take at
+// once, and never less.
 constexpr int chunk_grain = 16;
 // Before any chunk was measured: short enough for the slowest machine, long enough to measure.
 constexpr int first_chunk = 64;

@@ -1,7 +1,7 @@
 #pragma once
-// Tells quickly with how many tokens two prompts begin alike: of each prompt a chain of hashes is
-// kept, so that a comparison looks at a few of them and at less than `grain` tokens. Pure. A
-// collision makes a request wait for nothing; whoever shares KV compares the tokens themselves.
+// Counts quickly with how many tokens two prompts begin alike: a chain of hashes is kept of each
+// prompt, so that a comparison looks at a few of them and at less than `grain` tokens. Pure. A
+// collision makes a request wait in vain; code that shares KV compares the tokens themselves.
 
 #include <cstdint>
 #include <span>

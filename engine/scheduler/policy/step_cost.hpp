@@ -1,7 +1,7 @@
 #pragma once
-// What steps cost on this machine, learnt from those that ran. Pure: no clock and no threads of its
-// own, a function of what it was told. It only ever decides how much work goes into a step, so
-// nothing it says can change a result.
+// Estimates the cost of steps on this machine from those that ran. Pure: no clock and no threads of
+// its own, a function of its inputs. The estimate only decides how much work goes into a step, so
+// it cannot change a result.
 
 #include <array>
 #include <optional>

@@ -20,9 +20,9 @@ class wait_estimate {
     /// The same, rounded up.
     std::chrono::seconds whole_seconds(int ahead, int places) const;
 
-    /// What a request is told that comes while `open` others have not ended.
+    /// The notice for a request that arrives while `open` others have not ended.
     queued place_behind(std::size_t open, int places) const;
-    /// What it is told where there may be only `limit` of them.
+    /// The error for that request where only `limit` may be open.
     failed overloaded(std::size_t limit, std::size_t open, int places) const;
 
   private:

@@ -35,8 +35,9 @@ class wait_queue {
     /// Takes out requests that were cancelled; their blocks are released. A deadline counts from
     /// where a request begins.
     std::vector<job_ptr> take_cancelled();
-    /// How many requests begin before this one, as far as is known now: a tenant's request comes
-    /// behind those of its tenant before it, and as many of each other tenant. Requires: it waits.
+    /// The number of requests that begin before this one, as far as is known now: a tenant's
+    /// request comes after the earlier ones of its tenant, and as many of each other tenant.
+    /// Requires: it waits.
     int count_before(const job& work) const;
 
     /// Requests but `spared`, which may be null, release the blocks that are in files, which stay

@@ -67,7 +67,7 @@ bool sequence_states::drop_kept() {
 
 void sequence_states::reset() {
     live_ = storage::live_state(*pool_, nullptr);
-    // What the memory before had is in its files, or in the pool with whoever has it.
+    // The states of the earlier memory are in its files, or in the pool with their holders.
     std::erase_if(kept_, [this](const kept_state& each) { return is_new(each); });
     for (kept_state& each : kept_) each.state.reset();
 }

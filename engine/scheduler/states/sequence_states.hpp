@@ -13,9 +13,9 @@ namespace semantic::engine {
 
 class sequence_states {
   public:
-    /// Begins behind `known` tokens with `start`, the state there. `kept`: places of the memory
-    /// that it goes on from, ascending; those behind `known` are left out. `planned`: where it
-    /// keeps more.
+    /// Begins after `known` tokens with `start`, the state there. `kept`: places of the memory that
+    /// it continues, ascending; those after `known` are left out. `planned`: places where it keeps
+    /// more.
     sequence_states(storage::block_pool& pool, storage::recurrent_ptr start, int known,
                     const std::vector<storage::kept_state>& kept,
                     std::vector<planned_place> planned, const place_rules& rules);
@@ -28,13 +28,13 @@ class sequence_states {
     /// planned.
     void advance(int position);
 
-    /// Returns: the place behind `position` where a chunk has to end; 0: there is none.
+    /// Returns: the place after `position` where a chunk has to end; 0: there is none.
     int next_place(int position) const { return place_behind(planned_, position); }
 
     /// Lets go of states that were kept on the way, of which the sequence itself needs none.
     /// Returns: whether there were any.
     bool drop_kept();
-    /// Starts anew at position 0.
+    /// Starts again at position 0.
     void reset();
     /// Goes on after `known` tokens with `start`, the state there, and with what the memory keeps
     /// that it is of, in place of its own.
@@ -43,10 +43,11 @@ class sequence_states {
 
     /// Says that of the new states the one at `position` is written before the turn's end.
     void write_early(int position) { early_ = position; }
-    /// What a memory of the first `tokens` tokens keeps. `at_end`: the sequence stands there, and
-    /// its current state is one of them; it is not written any more then. `goes_on`: a longer
-    /// version of the memory follows. Of the new states all wait for it then but one of a turn, and
-    /// that one only where a step of the ladder was read: less is soon read again after a crash.
+    /// The states that a memory of the first `tokens` tokens keeps. `at_end`: the sequence ends
+    /// there, and its current state is one of them; it is not written any more then. `goes_on`: a
+    /// longer version of the memory follows. The new states wait for that version then, but one of
+    /// a turn, and that one only where a step of the ladder was read: fewer tokens are soon read
+    /// again after a crash.
     std::vector<storage::kept_state> publish(int tokens, bool at_end, bool goes_on);
 
   private:
