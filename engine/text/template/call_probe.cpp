@@ -27,7 +27,7 @@ std::vector<const tool_call_part*> calls_in(const conversation& chat) {
     return calls;
 }
 
-/// What stands between the question and the first result, from where the turn begins.
+/// The text between the question and the first result, from the beginning of the turn.
 std::string_view written_turn(const rendered_calls& made) {
     std::string_view text = made.text;
     const std::size_t question = text.find(probe::asked);

@@ -23,9 +23,9 @@ bool writes_calls(const rendered_calls& made);
 /// Whether the calls are read back as they were given, each of them and nothing else as a call.
 bool reads_back(call_format format, const rendered_calls& made);
 
-/// `one` and `two`: conversations with so many calls. Returns: of the forms that read them back
-/// the one that leaves the least as text; none, where no form does; nothing, where the template
-/// writes no calls, so that its source may tell.
+/// `one` and `two`: conversations with so many calls. Returns: of the forms that read them back the
+/// one that leaves the least as text; none, where no form does; nothing, where the template writes
+/// no calls, so that its source may decide.
 std::optional<call_format> form_of_calls(const rendered_calls& one, const rendered_calls& two);
 
 }  // namespace semantic::engine

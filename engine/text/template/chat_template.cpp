@@ -61,8 +61,8 @@ const template_family* family_of_type(const template_source& source) {
     return nullptr;
 }
 
-// Stands where the last message is to go on. The last place where it is found is the right one:
-// nothing of the client's stands behind.
+// Marks the place where the last message is to go on. Its last occurrence is the right one: no text
+// of the client's follows it.
 constexpr std::string_view open_end_mark = "the-answer-goes-on-5d0b93e7c2";
 
 /// Returns: false when there is no message of `from` to go on with.
@@ -237,8 +237,8 @@ void chat_template::find_shapes() {
     });
     // A model's own template gets a turn's calls also where the turn comes as it was sampled.
     if (own_ != nullptr) shapes_.renders.sampled_parallel_calls = shapes_.renders.parallel_calls;
-    // Tools that are told as text ask for calls in the Hermes form: those of earlier turns are told
-    // so too, where the template has another form.
+    // Tools that are rendered as text ask for calls in the Hermes form: the calls of earlier turns
+    // are rendered so too, where the template has another form.
     const bool has_other_form = own_ != nullptr && own_->answers().calls != call_format::hermes;
     if (!shapes_.renders.tools && has_other_form) shapes_.renders.tool_calls = false;
 }
@@ -278,7 +278,7 @@ result<marked_text> chat_template::render_messages(const conversation& chat,
     auto as_sent = left_out ? tried(*messages, chat.tools) : result<marked_text>(left_out.error());
     if (as_sent || hit_limit) return as_sent;
     for (const template_shape& shape : shapes_to_try(shapes_.renders)) {
-        // Tools that are told as text ask for calls in the Hermes form.
+        // Tools that are rendered as text ask for calls in the Hermes form.
         const call_format calls = shape.tools ? answers().calls : call_format::hermes;
         auto fitted = fit_conversation(*messages, chat.tools, shape, calls);
         if (!fitted) return fitted.error();

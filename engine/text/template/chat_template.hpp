@@ -29,21 +29,21 @@ struct template_message;
 struct template_source;
 using jinja::marked_text;
 
-/// What a template prints besides the conversation. All of it stands in front of, or inside, text
-/// that is cached: the caller holds it fixed for an agent, or each change costs the agent its
-/// memory from there on.
+/// What a template prints apart from the conversation. All of it is before, or inside, text that is
+/// cached: the caller holds it fixed for an agent, or each change costs the agent its memory from
+/// there on.
 struct render_options {
     /// The day a template calls today, as yyyy-mm-dd. Empty: 2024-07-26, what Llama 3.1's template
-    /// says when nobody tells it. Never the clock: a prompt that changes at midnight would lose
+    /// says when it gets no date. Never the clock: a prompt that changes at midnight would lose
     /// every cache.
     std::string date;
     /// Whether the model is to reason: qwen3's enable_thinking; other families have no switch. Own
-    /// templates are told it as enable_thinking and as thinking. Absent: as the template prefers.
+    /// templates get it as enable_thinking and as thinking. Absent: as the template prefers.
     std::optional<bool> thinking{};
     /// What harmony prints as the effort of reasoning; other families have none.
     std::string reasoning_effort = "medium";
     /// Keeps the reasoning of earlier turns where the published template drops it (qwen3, harmony),
-    /// so that a new turn continues the old prompt instead of parting from it behind the last
+    /// so that a new turn continues the old prompt instead of diverging from it after the last
     /// question.
     bool keep_thinking = false;
 };
@@ -55,7 +55,7 @@ class chat_template {
     /// renderer prints what the template prints, else the model's own template under the
     /// interpreter. Where there is none, or none that renders, config.json's model_type decides if
     /// all models of that type speak one format. A template for requests with tools is read
-    /// likewise and stands in for those. `family` "jinja" has the interpreter for every template.
+    /// likewise and used for those. `family` "jinja" has the interpreter for every template.
     /// Errors: bad_value, as make(); not_found and corrupt, when there is nothing to read;
     /// incompatible, naming the families there are, when there is no template that renders.
     static storage::result<chat_template> load(const std::string& model,
@@ -70,21 +70,21 @@ class chat_template {
     /// Their names: "llama3, harmony, ...".
     static std::string families();
 
-    /// Renders up to where the conversation says that the prompt ends. What the template does not
-    /// render as it stands is told in the nearest shape that it does (fit_conversation()). Errors:
-    /// bad_value, when there is none, or for options that the family does not have.
+    /// Renders up to where the conversation says that the prompt ends. A conversation that the
+    /// template does not render as it is gets the nearest shape that it does (fit_conversation()).
+    /// Errors: bad_value, when there is none, or for options that the family does not have.
     storage::result<std::string> render(const conversation& chat,
                                         const render_options& options = {}) const;
     /// The same, and what of it is content: all that the request brought, in which nothing may
     /// become a special token. Of a turn as it was sampled, all but its control tokens is content.
-    /// `changes`: set to what was told in another shape, by fit_name; may be null.
+    /// `changes`: set to what was rendered in another shape, by fit_name; may be null.
     storage::result<marked_text> render_marked(const conversation& chat,
                                                const render_options& options = {},
                                                std::vector<std::string>* changes = nullptr) const;
-    /// What the template renders as it stands.
+    /// The conversations that the template renders without change.
     const template_shape& shape() const noexcept { return shapes_.renders; }
     /// From here on nothing is content: what a request spells as a special token is one. Not safe
-    /// beside other calls.
+    /// while other calls run.
     void trust_content() noexcept {
         trusts_content_ = true;
         if (for_tools_) for_tools_->trust_content();
@@ -93,17 +93,17 @@ class chat_template {
     /// Why the family is that of the model's type, not of a template that it has: "the model has no
     /// chat template"; empty where a template or a name decided it.
     const std::string& assumed() const noexcept { return assumed_; }
-    /// Whether the rendered text tells a day, so that another day makes another prompt.
+    /// Whether the rendered text contains the day, so that another day makes another prompt.
     bool prints_day() const;
-    /// What stands at the head of every prompt; empty for families without.
+    /// The text at the head of every prompt; empty for families without.
     std::string bos() const;
     /// What a model that reasons must have written for its answer to begin; empty when the family
     /// has no reasoning.
     std::string thinking_end() const;
     /// What begins an assistant's turn; the generation prompt begins with it too.
     std::string_view turn_begin() const noexcept;
-    /// How its models write calls and reasoning. Where the template has no tools, they are told as
-    /// text and the model is asked for calls in the Hermes form.
+    /// How its models write calls and reasoning. Where the template has no tools, they are rendered
+    /// as text and the model is asked for calls in the Hermes form.
     answer_format answers() const;
     /// Spellings of the tokens that end an assistant turn.
     const std::vector<std::string>& stop_tokens() const noexcept { return stop_tokens_; }

@@ -13,7 +13,7 @@ using storage::result;
 
 namespace {
 
-// A system text in another's turn stands under a heading, so that the model knows who says it.
+// A system text in another's turn gets a heading, so that the model knows whose it is.
 constexpr std::string_view system_heading = "[System]\n";
 constexpr std::string_view opening_words = "[Start of the conversation]";
 constexpr std::string_view answer_words = "Done.";
@@ -156,8 +156,8 @@ void fitter::end_pending_system_text() {
     pending_.clear();
 }
 
-/// A later system text is told in the next turn of the user, or, where the assistant goes on
-/// without one, in a turn between. Results come first: they belong to their calls.
+/// Puts a later system text into the next turn of the user, or, where the assistant goes on without
+/// one, into a turn between. Results come first: they belong to their calls.
 void fitter::place_later_system_texts() {
     bool is_opening = true;
     for (template_message& one : take_messages()) {
@@ -235,7 +235,7 @@ bool fitter::join_to_last(const template_message& next) {
     }
     if (last.from != role::assistant || next.from != role::assistant || can_.assistants_in_a_row)
         return false;
-    // A text beside calls would be left out.
+    // A text next to calls would be left out.
     if (!can_.text_with_call && last.calls.empty() != next.calls.empty()) return false;
     forget_sampled(last);
     if (!next.content.empty()) append_text(last, between_messages, next.content);
@@ -275,8 +275,8 @@ void fitter::add_results() {
     }
 }
 
-/// Each call with its result behind it. Results are found by their ids, or, where they have others,
-/// by their order.
+/// Puts each call's result after it. Results are found by their ids, or, where these differ, by
+/// their order.
 void fitter::split_calls() {
     std::vector<template_message> all = take_messages();
     auto& out = fitted_.messages;
@@ -315,7 +315,7 @@ void fitter::split_calls() {
 }
 
 /// The user breaks in after a result. A short answer goes between, so that the text stays the
-/// user's: in the result's turn nobody could tell it from what a tool has found.
+/// user's: in the result's turn it would look like the tool's output.
 void fitter::answer_results() {
     for (template_message& one : take_messages()) {
         const bool follows_result =
@@ -365,7 +365,7 @@ result<fitted_conversation> fit_conversation(std::vector<template_message> messa
 std::vector<template_shape> shapes_to_try(const template_shape& native) {
     template_shape shape = native;
     std::vector<template_shape> shapes{shape};
-    // Turns alternate, each call has its result behind it, and nothing stands in an odd place.
+    // Turns alternate, each call is followed by its result, and nothing is in an odd place.
     shape.several_system_texts = shape.later_system_text = shape.system_text_alone = false;
     shape.users_in_a_row = shape.assistants_in_a_row = shape.assistant_first = false;
     shape.user_after_result = shape.stray_results = shape.parallel_calls = false;

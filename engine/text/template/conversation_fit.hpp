@@ -1,6 +1,7 @@
 #pragma once
-// Tells a conversation in a shape that a template renders: whatever another server, another model
-// or a client has put into a history is told, in the nearest form that the template has. Pure.
+// Brings a conversation into a shape that a template renders: whatever another server, another
+// model or a client has put into a history is rendered, in the nearest form that the template has.
+// Pure.
 //
 // What a message becomes depends on those before it, and on the next ones only up to the next
 // answer: so the rendering of a longer conversation goes on where that of a shorter one ended, and
@@ -41,13 +42,13 @@ struct fitted_conversation {
 };
 
 /// Mends what `can` says that the template does not render. Nothing else changes. `calls`: the form
-/// in which calls are told as text. Errors: bad_value for a tool that cannot be told as text.
+/// in which calls are written as text. Errors: bad_value for a tool that cannot be written as text.
 storage::result<fitted_conversation> fit_conversation(std::vector<template_message> messages,
                                                       std::vector<tool_definition> tools,
                                                       const template_shape& can,
                                                       call_format calls = call_format::hermes);
 
-/// The shapes to try for a conversation that a template does not render as it stands, the nearest
+/// The shapes to try for a conversation that a template does not render as it is, the nearest
 /// first. `native`: what the template renders.
 std::vector<template_shape> shapes_to_try(const template_shape& native);
 

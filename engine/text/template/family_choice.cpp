@@ -13,11 +13,11 @@ namespace {
 // A family that renders fewer alike is not known to be the template's.
 constexpr std::size_t alike_min = 6;
 
-/// A conversation, and what a template is told besides.
+/// A conversation, and the other inputs of a template.
 struct comparison {
     conversation chat;
     render_options options{};
-    /// Templates that have no clock are told the day by a variable.
+    /// Templates that have no clock get the day by a variable.
     std::string_view values{};
 };
 

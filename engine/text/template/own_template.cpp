@@ -136,7 +136,7 @@ jinja::outcome<jinja::rendering> own_template::run(const own_template_input& inp
             variables.emplace_back(jinja::written(std::string(name)), std::move(to));
     };
     const render_options& options = input.options;
-    // What a template does without being told is its own default.
+    // What a template does without these variables is its own default.
     for (const char* name : {"enable_thinking", "thinking"})
         if (options.thinking) set(name, *options.thinking);
     if (options.reasoning_effort != render_options().reasoning_effort)
@@ -343,8 +343,8 @@ result<jinja::rendering> own_template::render_parts(const own_template_input& in
     return failure{errc::bad_value, sentence(out.error())};
 }
 
-/// Each pass renders stand-ins for turns and puts the turns in their places; one that has no place
-/// is made of its parts in the next pass.
+/// Each pass renders placeholders for turns and puts the turns in their places; one that has no
+/// place is made of its parts in the next pass.
 result<jinja::rendering> own_template::render_as_sampled(const own_template_input& input,
                                                          bool& hit_limit) const {
     sampled_turn_places places(input.messages, turn_begin_, stop_tokens_);

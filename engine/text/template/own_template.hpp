@@ -1,6 +1,6 @@
 #pragma once
 // A model's own chat template, rendered by the interpreter: for models that no family's renderer
-// stands for. Immutable; safe from any thread.
+// serves. Immutable; safe from any thread.
 
 #include <string>
 #include <string_view>
@@ -49,11 +49,11 @@ class own_template {
     /// The same template for a model whose tokens are spelled so.
     own_template copy_spelled(const special_spellings& spellings) const;
 
-    /// What stands at the head of every prompt.
+    /// The text at the head of every prompt.
     const std::string& bos() const noexcept { return bos_; }
     /// What begins an assistant's turn; empty when the generation prompt does not.
     const std::string& turn_begin() const noexcept { return turn_begin_; }
-    /// Spellings that may be tokens that end a turn: the model's, and what stands behind an answer.
+    /// Spellings that may be tokens that end a turn: the model's, and the text after an answer.
     const std::vector<std::string>& stop_tokens() const noexcept { return stop_tokens_; }
     /// Calls: the form that reads back what the template writes for a call; where it writes none,
     /// and for reasoning, marks in the source. What a prompt opens: by what the generation prompt

@@ -1,6 +1,6 @@
 #pragma once
 // Puts turns as a model wrote them into what its own template renders: the template renders
-// stand-ins, whose turns are then exchanged. Thread: one at a time.
+// placeholders, whose turns are then exchanged. Thread: one at a time.
 
 #include <cstddef>
 #include <optional>
@@ -22,10 +22,10 @@ class sampled_turn_places {
 
     /// Whether there is nothing to exchange, or nothing any more.
     bool empty() const noexcept { return turns_.empty(); }
-    /// The messages with stand-ins in place of what was sampled.
+    /// The messages with placeholders for the sampled turns.
     std::vector<template_message> with_stand_ins() const;
-    /// Exchanges the stand-ins' turns in `made`. Returns: nothing where one of them has no turn of
-    /// its own there; those are no longer exchanged then.
+    /// Exchanges the placeholders' turns in `made`. Returns: nothing where one of them has no turn
+    /// of its own there; those are no longer exchanged then.
     std::optional<jinja::rendering> fill(const jinja::rendering& made);
 
   private:
@@ -33,7 +33,8 @@ class sampled_turn_places {
         std::size_t message;
         std::string mark;
     };
-    /// Of a stand-in's whole turn, without what ends it, behind byte `from_byte`.
+    /// The range of a placeholder's whole turn, without the text that ends it, after byte
+    /// `from_byte`.
     std::optional<text_range> place_of(const turn& one, const marked_text& made,
                                        std::size_t from_byte) const;
     std::size_t end_of_calls(const marked_text& made, std::size_t from) const;

@@ -242,7 +242,7 @@ std::span<const template_family> template_families() {
 const template_family* find_template_family(std::string_view name) {
     if (name == own_template_family) {
         // The template itself is its model's; what models write in other forms than text is not
-        // told apart.
+        // distinguished.
         static const template_family own{
             .name = own_template_family,
             .version = 1,

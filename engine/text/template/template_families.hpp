@@ -28,7 +28,7 @@ struct template_message {
     std::span<const text_range> as_sampled_content{};  // of it, likewise
 };
 /// The system text is the first message. A message whose parts are of several kinds becomes
-/// several, in order; an assistant's thinking and its text are joined and stand before its calls.
+/// several, in order; an assistant's thinking and its text are joined and come before its calls.
 /// Errors: bad_value, when a part does not belong into a message of its role.
 storage::result<std::vector<template_message>> flatten(const conversation& chat);
 
@@ -50,7 +50,7 @@ struct template_family {
     std::vector<std::string_view> stop_tokens;
     bool prints_day = false;
     bool has_effort = false;             // prints the effort of reasoning
-    bool doubled_braces = false;         // the example of a call stands between {{ and }}
+    bool doubled_braces = false;         // the example of a call is between {{ and }}
     std::string_view opened_thinking{};  // what the generation prompt begins the answer with
     /// What ends the reasoning when its budget is spent; empty when there is none to end.
     std::string_view thinking_end{};
@@ -64,7 +64,7 @@ std::optional<std::size_t> find_turn(std::string_view text, std::span<const text
 std::span<const template_family> template_families();
 /// Of own_template_family too, which is not in the table. Null when there is none of that name.
 const template_family* find_template_family(std::string_view name);
-/// The parser for what models of a family write, where the tools are not told. Null when there is
+/// The parser for what models of a family write, where the tools are not known. Null when there is
 /// no such family.
 std::unique_ptr<output_parser> make_output_parser(std::string_view family, bool has_tools);
 /// "chatml, gemma3, ..."

@@ -138,7 +138,7 @@ std::size_t end_of_message(std::string_view text) {
 }
 
 /// Clients that do not know the format send the channels of an answer back as one text, over which
-/// the template raises. Here its reasoning and its answer are told apart.
+/// the template raises. Here its reasoning and its answer are separated.
 template_message without_channels(const template_message& from) {
     template_message told = from;
     told.content.clear();

@@ -1,5 +1,5 @@
-// Llama 3.0, which knows no tools; Llama 3.1, 3.2 (text) and 3.3, where tools stand in the first
-// user turn, a call is the whole turn, and there is one call a turn.
+// Llama 3.0, which knows no tools; Llama 3.1, 3.2 (text) and 3.3, where tools are in the first user
+// turn, a call is the whole turn, and there is one call a turn.
 
 #include <array>
 
@@ -53,7 +53,7 @@ result<void> append_tools(marked_text& out, const std::vector<tool_definition>& 
     return {};
 }
 
-/// The template has no place for text beside a call and leaves it out.
+/// The template has no place for text next to a call and leaves it out.
 result<void> append_call(marked_text& out, const std::vector<tool_call_part>& calls) {
     if (calls.size() > 1) {
         return failure{errc::bad_value,

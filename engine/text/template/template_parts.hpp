@@ -1,7 +1,7 @@
 #pragma once
-// What several renderers write alike. For template_*.cpp only.
-// A renderer fills in whatever comes from the request, and may fill in its own words beside that:
-// only what writes a control token must be written.
+// The parts that several renderers share. For template_*.cpp only. A renderer fills in whatever
+// comes from the request, and may also fill in its own words: only text with a control token must
+// be written.
 
 #include <boost/json/value.hpp>
 

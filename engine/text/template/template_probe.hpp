@@ -9,9 +9,9 @@
 
 namespace semantic::engine {
 
-/// What `chat` neither refuses nor leaves out, in whatever shape it is told.
+/// What `chat` neither refuses nor leaves out, in whatever shape it renders it.
 template_abilities abilities_of(const chat_template& chat);
-/// What the template itself has a place for. All else is told in another shape.
+/// What the template itself has a place for. All else is rendered in another shape.
 template_abilities own_places_of(const chat_template& chat);
 
 /// What is missing, in words: "tools, tool calls"; empty when nothing is.

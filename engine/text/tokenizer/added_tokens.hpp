@@ -24,7 +24,7 @@ struct added_token {
     bool normalized = false;   // searched in the normalised text
     bool single_word = false;  // only where no word character touches it
     bool lstrip = false;       // takes the white space in front of it
-    bool rstrip = false;       // takes the white space behind it
+    bool rstrip = false;       // takes the white space after it
 };
 
 /// Where a text is content: there, special tokens are text like any other. A view.
@@ -51,11 +51,11 @@ class added_token_finder {
     /// of their spelling is content.
     std::vector<hit> find_all(std::string_view text, const content_view& content = {}) const;
 
-    /// True when some spelling occurs in `text` beginning before `at` and ending behind it.
+    /// True when some spelling occurs in `text` that begins before `at` and ends after it.
     bool crosses(std::string_view text, std::size_t at, const content_view& content = {}) const;
     bool empty() const noexcept { return rules_.empty(); }
     bool has_special() const noexcept { return has_special_; }
-    /// A token looks at the characters beside it (single_word, lstrip, rstrip).
+    /// Whether some token looks at the characters next to it (single_word, lstrip, rstrip).
     bool looks_around() const noexcept { return looks_around_; }
     std::size_t longest() const noexcept { return longest_; }
 

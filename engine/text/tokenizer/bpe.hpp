@@ -12,7 +12,7 @@ namespace semantic::engine {
 
 struct bpe_symbol {
     storage::token_id id;
-    std::uint32_t length;  // bytes of the piece it stands for
+    std::uint32_t length;  // bytes of the piece that it spells
 };
 
 class bpe_merges {

@@ -16,7 +16,7 @@ class value;
 namespace semantic::engine {
 
 /// The byte-level alphabet gives every byte a printable character. Returns: the bytes that
-/// `spelling` stands for; nothing when a character is not of the alphabet.
+/// `spelling` encodes; nothing when a character is not of the alphabet.
 std::optional<std::string> from_byte_alphabet(std::string_view spelling);
 /// The byte that a spelling like <0xE2> names.
 std::optional<char> named_byte(std::string_view spelling);

@@ -7,7 +7,7 @@
 
 namespace semantic::engine {
 
-/// One call of encode: collects ids and, when asked, the offsets behind them.
+/// One call of encode: collects ids and, when asked, the offsets of their ends.
 class tokenizer::impl::encoding {
   public:
     encoding(const impl& state, std::vector<token_id>& ids, std::vector<std::uint32_t>* ends,
@@ -42,7 +42,7 @@ class tokenizer::impl::encoding {
     bpe_merges::scratch work_;
 };
 
-/// The place in the text that a place in the section, as it is encoded, stands for.
+/// The position in the text of a position in the section, as it is encoded.
 std::size_t tokenizer::impl::encoding::source_of(std::size_t end) const {
     end = end > added_in_front_ ? end - added_in_front_ : 0;
     return base_ + (moved_ == nullptr ? end : moved_->source_end(end));

@@ -30,7 +30,7 @@ class tokenizer {
   public:
     /// Blocks. `model`: a folder, whose tokenizer.json is read, or a GGUF file, as from_gguf().
     /// Errors: not_found, corrupt, incompatible (names the component that is not supported);
-    /// bad_value for a `pre` beside a folder.
+    /// bad_value for a `pre` with a folder.
     static storage::result<tokenizer> load(const std::string& model, std::string_view pre = {});
     static storage::result<tokenizer> parse(std::string_view tokenizer_json);
     /// The same ids as the tokenizer.json that the file was converted from. `pre`: what
@@ -50,14 +50,13 @@ class tokenizer {
     /// adds (BOS, ...). Invalid UTF-8 is encoded byte by byte where the model has bytes, else as
     /// the unknown token. Linear in the text's length.
     std::vector<token_id> encode(std::string_view text, bool add_special = false) const;
-    /// The same, and for each token the byte offset in `text` behind it (never decreasing; the last
-    /// is text.size()).
-    /// `content`: ranges of `text`, in order and apart, in which no special token is found: what
-    /// spells one there is text like any other.
+    /// The same, and for each token the byte offset of its end in `text` (never decreasing; the
+    /// last is text.size()). `content`: ranges of `text`, in order and apart, in which no special
+    /// token is found: what spells one there is text like any other.
     std::vector<token_id> encode(std::string_view text, std::vector<std::uint32_t>& token_ends,
                                  std::span<const text_range> content = {}) const;
-    /// The special tokens that encode() finds in `text`, in order; not those that it
-    /// writes for what the vocabulary lacks. Costs little beside encode().
+    /// The special tokens that encode() finds in `text`, in order; not those that it writes for
+    /// what the vocabulary lacks. Costs little compared with encode().
     std::vector<control_token> control_tokens(std::string_view text,
                                               std::span<const text_range> content) const;
 
@@ -69,14 +68,14 @@ class tokenizer {
     std::string decode(const std::vector<token_id>& ids, bool skip_special = false) const;
 
     bool is_special(token_id id) const;  // an added token marked special
-    /// Whether `id`, which stands for `text` somewhere, is a special token that is spelled there:
+    /// Whether `id`, the token of `text` somewhere, is a special token that is spelled there:
     /// unknown characters and bytes have tokens, too, which may be marked special.
     bool is_control(token_id id, std::string_view text) const;
     /// Returns: the id of an added token or vocabulary entry spelled exactly so, or -1.
     token_id find(std::string_view token) const;
     int vocabulary() const noexcept;  // one past the largest id
-    /// Bytes of text that one token can stand for at most; 0: any number. So a text's length says
-    /// how many tokens it has at least.
+    /// The most bytes of text that one token can spell; 0: any number. So a text's length gives the
+    /// least number of its tokens.
     std::size_t bytes_per_token_max() const noexcept;
 
     /// True when tokenising `left` and `right` apart gives the same ids as tokenising them

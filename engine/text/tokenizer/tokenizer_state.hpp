@@ -79,7 +79,7 @@ struct tokenizer::impl {
 
     // The model: vocabulary and merges.
     std::vector<std::string> spellings;        // by id; empty where the id is not used
-    std::vector<std::string> raw;              // by id: the bytes it stands for
+    std::vector<std::string> raw;              // by id: its bytes
     std::vector<bool> special;                 // by id
     token_map model_ids;                       // spelling of the model's own entries
     token_map added_ids;                       // spelling of added tokens

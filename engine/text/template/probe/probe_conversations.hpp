@@ -19,9 +19,9 @@ conversation with_system_text();
 conversation with_system_text_alone();
 /// Both at the start.
 conversation with_two_system_texts();
-/// A system text behind an answer, and another question.
+/// A system text after an answer, and another question.
 conversation with_later_system_text();
-/// The same behind one at the start, which some templates let it replace.
+/// The same after one at the start, which some templates let it replace.
 conversation with_first_and_later_system_text();
 conversation two_questions();
 conversation with_answer();

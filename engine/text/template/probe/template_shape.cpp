@@ -112,7 +112,7 @@ template_shapes find_template_shapes(const shape_trial& render) {
     find_places_of_messages(tried);
     find_places_of_tools(tried);
     template_shapes found = tried.take();
-    // Models answer with both, and their own answers are not told otherwise.
+    // Models answer with both, and their own answers are not changed.
     found.leaves_out.text_with_call = true;
     // As published templates have it: who asks nothing is answered nothing.
     found.leaves_out.system_text_alone = true;

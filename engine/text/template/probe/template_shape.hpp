@@ -40,7 +40,7 @@ struct template_shapes {
     template_shape leaves_out;  // false: it leaves something out without a word
 };
 
-/// Renders a conversation as it stands. Returns: nothing where the template does not.
+/// Renders a conversation as it is. Returns: nothing where the template does not.
 using shape_trial = std::function<std::optional<std::string>(const conversation&)>;
 
 /// Pure, if `render` is.

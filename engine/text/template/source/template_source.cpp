@@ -41,7 +41,7 @@ named_templates templates_in(const boost::json::value& config) {
     return found;
 }
 
-/// `templates`: all there are. Where none is the default, the one for tools is: it tells
+/// `templates`: all there are. Where none is the default, the one for tools is: it renders
 /// conversations without tools too.
 void choose(named_templates templates, template_source& source) {
     source.text = templates[default_name];

@@ -1,5 +1,5 @@
 #pragma once
-// Where a model's chat templates are read from, and its type, which stands in where there is none.
+// Reads a model's chat templates, and its type, which decides where there is no template.
 
 #include <map>
 #include <string>
