@@ -49,7 +49,8 @@ class template_probe {
   public:
     explicit template_probe(const chat_template& family) : family_(family) {}
 
-    /// Of `tool` behind `before`, or nothing where the template has no such text in one piece.
+    /// The text that the template adds for `tool` after `before`, or nothing where it has no such
+    /// text in one piece.
     std::optional<std::string> added_by(const tool_definition& tool,
                                         std::vector<tool_definition> before) const {
         const auto less = rendered(before);
@@ -110,7 +111,7 @@ storage::result<void> write_placed_tools(conversation& chat, const chat_template
     for (std::size_t i = 0; i < placed.size();) {
         std::string* told = text_at(chat, placed[i]);
         std::string made;
-        std::size_t taken = 0;  // of *told
+        std::size_t taken = 0;  // bytes of `*told`
         const std::size_t first = i;
         for (; i < placed.size() && same_text(placed[i], placed[first]); ++i) {
             auto text = definition_text(placed[i].tool, i == 0 && chat.tools.empty(), family);

@@ -1,6 +1,6 @@
 #pragma once
-// Definitions of tools that stand in the middle of a conversation: a tool that comes late leaves
-// the head of the prompt, and so the agent's memory, as it is. Pure.
+// Definitions of tools in the middle of a conversation: a tool that comes late leaves the head of
+// the prompt, and so the agent's memory, as it is. Pure.
 
 #include <string>
 
@@ -10,15 +10,15 @@
 
 namespace semantic::engine {
 
-/// How the template tells one more tool at the head of a prompt that has tools, without what stands
-/// around the list. `opens`: no tool is told before it, so that the text also says how tools are
-/// called, where the template has such a text in one piece. Where the template tells tools in no
-/// such way, this is the tool as JSON. Errors: bad_value for a tool whose parameters are no JSON
-/// object.
+/// The text by which the template defines one more tool at the head of a prompt that has tools,
+/// without the text around the list. `opens`: no tool is defined before it, so that the text also
+/// says how tools are called, where the template has such a text in one piece. Where the template
+/// does not define tools in this way, returns the tool as JSON. Errors: bad_value for a tool whose
+/// parameters are no JSON object.
 storage::result<std::string> definition_text(const tool_definition& tool, bool opens,
                                              const chat_template& family);
 
-/// Writes the texts of chat.placed_tools where they stand, and empties the list. Errors: likewise.
+/// Writes the texts of chat.placed_tools at their places, and empties the list. Errors: likewise.
 storage::result<void> write_placed_tools(conversation& chat, const chat_template& family);
 
 }  // namespace semantic::engine

@@ -12,7 +12,7 @@ using storage::result;
 
 namespace {
 
-/// What stands there, for an error.
+/// Describes the value that is there, for an error.
 struct described {
     std::string operator()(std::uint64_t) const { return "a whole number"; }
     std::string operator()(std::int64_t) const { return "a whole number"; }

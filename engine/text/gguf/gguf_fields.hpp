@@ -1,6 +1,6 @@
 #pragma once
-// Typed reading of what a GGUF's metadata says. Errors here: corrupt, naming the key and what
-// stands there instead.
+// Typed reading of a GGUF's metadata. Errors here: corrupt, naming the key and the value that is
+// there instead.
 
 #include <cstdint>
 #include <optional>

@@ -10,16 +10,17 @@
 
 namespace semantic::engine {
 
-/// One row: what the published tokenizer.json of these models says beside vocabulary and merges.
+/// One row: what the published tokenizer.json of these models says apart from vocabulary and
+/// merges.
 struct gguf_pipeline {
     std::vector<std::string_view> names;   // values of tokenizer.ggml.pre
     std::vector<std::string_view> splits;  // patterns of Split, behaviour Isolated, in order
-    bool splits_words = false;             // ByteLevel cuts by its own pattern behind them
+    bool splits_words = false;             // ByteLevel cuts by its own pattern after them
     bool composes = false;                 // the normalizer is NFC
     bool ignore_merges = false;
     bool adds_bos = false;  // where tokenizer.ggml.add_bos_token is missing
     /// Added tokens that the published file does not mark special although they look so, and are
-    /// control tokens in a GGUF. One that ends in * stands for all that begin so.
+    /// control tokens in a GGUF. One that ends in * matches all that begin so.
     std::vector<std::string_view> plain{};
 
     boost::json::value normalizer() const;

@@ -13,7 +13,7 @@ struct call_marks {
     std::vector<std::string_view> all;  // these are in the source
 };
 
-// The first row that fits counts: what several formats share stands last.
+// The first row that fits counts: rows that several formats share come last.
 const std::vector<call_marks>& call_table() {
     static const std::vector<call_marks> table{
         {call_format::harmony, {"<|channel|>", "<|message|>", "functions."}},

@@ -65,12 +65,13 @@ std::string_view name_of(call_format format) noexcept;
 /// "think", ...; "none".
 std::string_view name_of(thinking_format format) noexcept;
 
-/// By stretches of the source that only templates of a format have; the table is in the .cpp.
-/// What the prompt opens is not told by the source. Where a template writes calls itself, what it
-/// writes decides (template/call_probe.hpp), and not its source.
+/// By stretches of the source that only templates of a format have; the table is in the .cpp. The
+/// source does not say what the prompt opens. Where a template writes calls itself, what it writes
+/// decides (template/call_probe.hpp), and not its source.
 answer_format found_in_template(std::string_view source);
 
-/// What reasoning begins with, without a line break behind it, and ends with; empty: nothing.
+/// The text that reasoning begins with, without a line break after it, and ends with; empty:
+/// nothing.
 std::string_view thinking_open_of(thinking_format format) noexcept;
 std::string_view thinking_close_of(thinking_format format) noexcept;
 /// What ends reasoning when a model is made to stop it; empty where there is nothing to end.

@@ -1,5 +1,5 @@
 // Harmony: messages of a header, <|message|>, a body and an end. The prompt ends inside the first
-// header, behind <|start|>assistant. The channel and the recipient in the header say what the body
+// header, after <|start|>assistant. The channel and the recipient in the header say what the body
 // is: analysis is reasoning, a recipient makes it a call, anything else is for the user.
 
 #include <algorithm>
@@ -30,7 +30,7 @@ std::string_view without_space_before(std::string_view text) {
     return first == std::string_view::npos ? std::string_view() : text.substr(first);
 }
 
-/// The word of a header behind `mark`: up to white space or a mark.
+/// The word of a header after `mark`: up to white space or a mark.
 std::string_view word_behind(std::string_view header, std::string_view mark) {
     const std::size_t found = header.find(mark);
     if (found == std::string_view::npos) return {};
@@ -175,7 +175,7 @@ class harmony_parser final : public output_parser {
         if (kind_ != kind::call) return append_said(text, out);
         read_call(text.size(), out);
         reader_->end(was_cut);
-        // White space may stand behind the object, and nothing else.
+        // White space may follow the object, and nothing else.
         const bool is_call = is_white(text.substr(read_)) && progress_.finish(*reader_, out);
         if (is_call) return;
         progress_.drop(out);

@@ -366,7 +366,7 @@ class marked_parser final : public output_parser {
         stage_ = stage::text;
     }
 
-    /// It was JSON for the user. Calls may follow behind it.
+    /// It was JSON for the user. Calls may follow it.
     void refuse_bare(std::vector<answer_piece>& out) {
         bare_.clear();
         progress_.drop(out);
@@ -411,7 +411,7 @@ class marked_parser final : public output_parser {
     bool is_fenced_ = false;
     bool is_first_ = true;  // nothing but white space has been said
     bool at_line_start_ = true;
-    std::size_t closed_ = 0;  // behind a call: how many of its closers have come
+    std::size_t closed_ = 0;  // after a call: how many of its closers have come
     bool is_ending_ = false;
     int failed_ = 0;
     std::size_t reread_ = 0;

@@ -22,7 +22,7 @@ struct call_openers {
 std::unique_ptr<output_parser> make_marked_parser(const call_openers& openers,
                                                   const offered_tools& tools, bool shows_progress);
 
-/// Tells of a call while it is read. One a call.
+/// Reports a call while it is read. One object a call.
 class call_progress {
   public:
     call_progress(const offered_tools& tools, bool is_shown) : tools_(tools), is_shown_(is_shown) {}

@@ -4,9 +4,9 @@
 // One object per answer; not for use from two threads at once.
 //
 // What to feed: the text of every sampled token in order, special tokens as they are spelled (that
-// is tokenizer::bytes and what token_text carries), except the token that ends the turn. Harmony's
-// parts are told apart by such tokens, so they must not be filtered out before; none of them comes
-// out again. Where a piece of text is cut does not matter.
+// is tokenizer::bytes and what token_text carries), except the token that ends the turn. Such
+// tokens separate Harmony's parts, so they must not be filtered out before; none of them comes out
+// again. Where a piece of text is cut does not matter.
 
 #include <memory>
 #include <string>
@@ -38,7 +38,7 @@ struct answer_call_begun {
     std::string name;  // of a tool that may be called
     bool operator==(const answer_call_begun&) const = default;
 };
-/// The arguments of one call, one behind the other, are compact JSON.
+/// The arguments of one call, joined in order, are compact JSON.
 struct answer_call_arguments {
     std::string text;
     bool operator==(const answer_call_arguments&) const = default;
@@ -65,7 +65,7 @@ class output_parser {
     /// The same where the turn was ended for the model, by a limit or a stop string: a call that it
     /// was still writing is left out, for it is neither a call nor text.
     std::vector<answer_piece> cut_off() { return end(true); }
-    /// Whether what comes next is reasoning, as far as the text so far tells.
+    /// Whether the next text is reasoning, as far as the text so far shows.
     virtual bool is_thinking() const { return false; }
 
   private:
@@ -77,8 +77,8 @@ struct parser_options {
     bool shows_progress = false;  // of calls, while they are read
 };
 
-/// Without tools nothing is a call: what looks like one is text. A call to what is no tool is one
-/// all the same, but it is not told before it is whole.
+/// Without tools nothing is a call: what looks like one is text. A call to a name that is no tool
+/// is one all the same, but it is not reported before it is whole.
 std::unique_ptr<output_parser> make_output_parser(const answer_format& format,
                                                   const offered_tools& tools,
                                                   const parser_options& options = {});

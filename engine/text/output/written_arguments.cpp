@@ -13,7 +13,7 @@ namespace {
 struct reading {
     std::string out;
     std::string open;      // brackets of `out` that are not closed
-    std::size_t sure = 0;  // bytes of `out` behind the last value or opening bracket
+    std::size_t sure = 0;  // end in `out` of the last value or opening bracket
     bool in_string = false;
     bool is_json = true;
 };
@@ -32,7 +32,7 @@ reading read_object(std::string_view text) {
     for (const char c : text) {
         const bool is_outside = stream.depth() == 0 && stream.at() == json_stream::state::open;
         if (is_outside && c != '{' && !is_json_space(c)) made.is_json = false;
-        // A number ends with what follows it: a blank in between tells where.
+        // A number ends with what follows it: a blank in between marks its end.
         if (made.is_json && c == ',' && !stream.in_string()) take(' ');
         if (made.is_json) take(c);
         if (!made.is_json) return made;

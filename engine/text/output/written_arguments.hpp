@@ -8,7 +8,7 @@
 
 namespace semantic::engine {
 
-/// Under this name a template is told arguments that no object can be made of.
+/// Under this name a template gets arguments of which no object can be made.
 constexpr std::string_view raw_arguments_name = "raw_arguments";
 
 /// `text`: JSON of an object, or the beginning of it, nested no deeper than calls may be. A member

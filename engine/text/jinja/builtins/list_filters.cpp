@@ -139,7 +139,7 @@ std::vector<value> sort_keys(const std::vector<value>& items, const value* attri
     return keys;
 }
 
-/// The order of `keys`: equal ones stay as they stand, also when it is turned around.
+/// The order of `keys`: equal ones keep their order, also when it is reversed.
 std::vector<std::size_t> order_of(const std::vector<value>& keys, bool is_reverse, budget& left) {
     std::vector<std::size_t> order(keys.size());
     for (std::size_t i = 0; i < order.size(); ++i) order[i] = i;

@@ -8,7 +8,7 @@
 
 namespace semantic::engine::jinja {
 
-/// What stands between the braces' colon and their end, or behind a percent sign.
+/// The text between the braces' colon and their end, or after a percent sign.
 struct format_spec {
     marked_text fill{" ", false};
     char align = 0;  // '<', '>', '^', '='; 0: as the type has it
@@ -27,7 +27,7 @@ constexpr std::int64_t format_width_max = 10'000;
 std::string integer_digits(std::int64_t number, const format_spec& spec);
 /// Of types e, f, g, %, their capitals, and none.
 std::string real_digits(double number, const format_spec& spec);
-/// `text` brought to the spec's width. `is_number`: to the right, and '=' fills behind the sign.
+/// `text` brought to the spec's width. `is_number`: to the right, and '=' fills after the sign.
 marked_text filled(const marked_text& text, const format_spec& spec, bool is_number, budget& left);
 
 }  // namespace semantic::engine::jinja

@@ -34,7 +34,7 @@ value capitalize(const value& input, const arguments& all, budget& left) {
     return capitalized(to_text(input, left), left);
 }
 
-/// Upper case at the start and behind blanks, hyphens and opening brackets.
+/// Upper case at the start and after blanks, hyphens and opening brackets.
 value title(const value& input, const arguments& all, budget& left) {
     expect_no_arguments("title", all);
     const marked_text text = to_text(input, left);

@@ -216,7 +216,7 @@ class lexer {
     }
 
     /// Takes the end of a tag, `mark` with its sign, when it is here. `trims`: it takes the line
-    /// break behind it.
+    /// break after it.
     bool tag_end(std::string_view mark, bool trims) {
         std::size_t after = 0;
         if (trims && here("+") && follows(mark, at_ + 1)) {
@@ -243,7 +243,7 @@ class lexer {
         syntax("the end of a comment is missing");
     }
 
-    /// Behind "{%": takes a whole raw block when one begins here.
+    /// After "{%": takes a whole raw block when one begins here.
     bool raw() {
         std::size_t at = behind_space(at_);
         if (!follows("raw", at)) return false;
@@ -324,8 +324,8 @@ class lexer {
         syntax("unexpected character '" + std::string(text_.substr(at_, end - at_)) + "'");
     }
 
-    /// Behind the digits from `at` on, with single underscores between them; `at` when there are
-    /// none.
+    /// Returns: the end of the digits from `at` on, with single underscores between them; `at` when
+    /// there are none.
     std::size_t behind_digits(std::size_t at) const {
         if (at >= text_.size() || !is_digit(text_[at])) return at;
         while (at < text_.size() &&

@@ -123,7 +123,7 @@ block parser::statements(tags ends) {
     }
 }
 
-/// Behind a tag's head: its end, and statements up to a tag of `ends`.
+/// After a tag's head: its end, and statements up to a tag of `ends`.
 block parser::body(tags ends) {
     skip_op(":");
     expect(token_kind::block_end, "%}");

@@ -309,7 +309,7 @@ expression_ptr parser::subscript(expression_ptr operand) {
     return made(std::move(out));
 }
 
-/// Behind "[": a key, or up to three bounds between colons.
+/// After "[": a key, or up to three bounds between colons.
 expression_ptr parser::bracket_subscript(expression_ptr operand, position at) {
     expression_ptr first = now().is_op(":") ? nullptr : whole();
     if (first != nullptr && now().is_op(",")) {

@@ -9,7 +9,7 @@
 
 namespace semantic::engine::jinja {
 
-/// Where something stands in a template's source; both from 1, columns in characters.
+/// A position in a template's source; both from 1, columns in characters.
 struct position {
     unsigned line = 1;
     unsigned column = 1;
@@ -22,8 +22,8 @@ enum class error_kind {
     limit,    // it takes too many steps, goes too deep or writes too much
 };
 
-/// Leaves the parser and the interpreter as an exception; none leaves this folder. Places are
-/// filled in by whoever knows them first.
+/// Leaves the parser and the interpreter as an exception; none leaves this folder. The first
+/// function that knows the position fills it in.
 struct stopped {
     error_kind kind;
     std::string message;

@@ -61,11 +61,12 @@ class marked_text {
 std::size_t count_characters(std::string_view text) noexcept;
 /// The byte where character `index` begins; the size of `text` when there are fewer.
 std::size_t byte_of_character(std::string_view text, std::size_t index) noexcept;
-/// The byte behind the character that begins at `at`, which is < the size of `text`.
+/// The end of the character that begins at `at`, which is < the size of `text`.
 std::size_t next_character(std::string_view text, std::size_t at) noexcept;
 /// Its code point; -1 for stray bytes.
 std::int32_t character_at(std::string_view text, std::size_t at) noexcept;
-/// Where `needle` begins at or behind `from`; npos when it does not. Linear, whatever the texts.
+/// The first position of `needle` at or after `from`; npos when there is none. Linear, whatever the
+/// texts.
 std::size_t find_text(std::string_view text, std::string_view needle, std::size_t from) noexcept;
 /// What Python's str.isspace() takes for white space.
 bool is_python_space(std::int32_t code) noexcept;

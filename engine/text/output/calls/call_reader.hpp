@@ -21,9 +21,9 @@ class call_reader {
     /// Nothing more comes: the model ended its turn, or the turn `was_cut`. A call is whole if what
     /// is missing goes without saying.
     virtual void end(bool /*was_cut*/) {}
-    /// What may stand behind the call and belongs to it.
+    /// Texts that may follow the call and belong to it.
     virtual std::span<const std::string_view> closers() const { return {}; }
-    /// The reader of another call behind this one, if `c` begins one; it reads `c` too. Else null.
+    /// The reader of another call after this one, if `c` begins one; it reads `c` too. Else null.
     virtual std::unique_ptr<call_reader> next(char /*c*/) const { return nullptr; }
 
     state at() const noexcept { return state_; }
@@ -50,13 +50,12 @@ using make_reader = std::unique_ptr<call_reader> (*)(const offered_tools& tools,
 
 /// {"name": ..., "arguments": {...}}, in any order, with `parameters` for `arguments`.
 enum class call_object {
-    hermes,  // the arguments may be missing, and so may the last brace behind them
+    hermes,  // the arguments may be missing, and so may the last brace after them
     llama3,  // one of the two must be there: else any answer in JSON would be a call
     bare     // likewise, and no other keys but type and id: nothing around it says that it is one
 };
 std::unique_ptr<call_reader> make_json_call_reader(call_object kind);
-/// An object of arguments for a call whose name is known; white space alone stands for an empty
-/// one.
+/// An object of arguments for a call whose name is known; white space alone counts as an empty one.
 std::unique_ptr<call_reader> make_arguments_reader(std::string name);
 
 /// Compact JSON for a literal of Python's; empty: it is none.
@@ -64,7 +63,7 @@ std::string json_of_python(std::string_view literal);
 
 std::unique_ptr<call_reader> read_hermes_call(const offered_tools&, std::string_view opener);
 std::unique_ptr<call_reader> read_mistral_call(const offered_tools&, std::string_view opener);
-/// A list of objects, or objects one behind the other. Granite 3.3 closes it with the turn alone.
+/// A list of objects, or objects one after the other. Granite 3.3 closes it with the turn alone.
 std::unique_ptr<call_reader> read_granite_calls(const offered_tools&, std::string_view opener);
 std::unique_ptr<call_reader> read_nemotron_calls(const offered_tools&, std::string_view opener);
 std::unique_ptr<call_reader> read_listed_calls(const offered_tools&, std::string_view opener);

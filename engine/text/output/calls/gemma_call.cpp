@@ -1,5 +1,5 @@
-// Gemma's function calls: call:NAME{key:value,...}, with keys as they stand and strings between
-// marks of their own, <escape> (FunctionGemma) or <|"|> (Gemma 4).
+// Gemma's function calls: call:NAME{key:value,...}, with bare keys and strings between marks of
+// their own, <escape> (FunctionGemma) or <|"|> (Gemma 4).
 
 #include <algorithm>
 #include <array>

@@ -1,5 +1,5 @@
 // Calls whose arguments are JSON: an object of name and arguments (Hermes, Llama 3, lists of
-// Mistral, Granite, Nemotron and others), and arguments behind a name (Harmony, Mistral, DeepSeek,
+// Mistral, Granite, Nemotron and others), and arguments after a name (Harmony, Mistral, DeepSeek,
 // Kimi).
 
 #include <algorithm>

@@ -50,15 +50,15 @@ class json_stream {
     std::string text_;  // of a number or a word
     expects next_ = expects::value;
     lexeme lexeme_ = lexeme::none;
-    int escape_ = 0;  // 1: behind a backslash; else hex digits that must follow, plus one
+    int escape_ = 0;  // 1: after a backslash; else hex digits that must follow, plus one
     bool is_key_ = false;
     state state_ = state::open;
 };
 
 bool is_json_space(char c) noexcept;
-/// Appends `c` as it stands in a JSON string.
+/// Appends `c`, escaped as in a JSON string.
 void append_escaped(std::string& out, char c);
-/// Compact JSON with a blank behind each comma and colon, as templates print it.
+/// Compact JSON with a blank after each comma and colon, as templates print it.
 std::string respaced(std::string_view compact);
 /// Returns: whether it is an object, whole and of allowed depth.
 bool is_json_object(std::string_view text);

@@ -53,7 +53,7 @@ std::uint8_t type_of(const json::value& value) {
     return integer_type;
 }
 
-/// A name that no schema should have stands for a type of its own, so that it allows nothing.
+/// A name that no schema should have is a type of its own, so that it allows nothing.
 std::uint8_t type_named(const json::value& name) {
     constexpr std::uint8_t other_type = 128;
     static constexpr std::array<std::pair<std::string_view, std::uint8_t>, 7> names{
@@ -70,7 +70,7 @@ std::uint8_t type_named(const json::value& name) {
     return other_type;
 }
 
-/// What a schema says of types, looking into its alternatives. A reference tells nothing.
+/// What a schema says of types, looking into its alternatives. A reference says nothing.
 std::uint8_t types_in(const json::value& schema, int depth) {
     const json::object* rules = schema.if_object();
     if (rules == nullptr || depth > 8) return 0;

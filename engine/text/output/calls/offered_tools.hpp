@@ -22,21 +22,21 @@ class offered_tools {
     offered_tools() = default;
     /// Reads each schema once: what a call costs does not depend on its tool's schema.
     explicit offered_tools(std::span<const tool_definition> tools);
-    /// Tools that are not told: any name may be one.
+    /// Tools that are not known: any name may be one.
     static offered_tools any();
 
     bool none() const noexcept { return !any_ && !tools_; }
-    /// Whether the tools are told.
+    /// Whether the tools are known.
     bool known() const noexcept { return tools_ != nullptr; }
     /// A tool of this name may be called.
     bool has(std::string_view name) const;
-    /// A parameter that can only be a string: what is written for it is one as it stands.
+    /// Whether the parameter can only be a string: its written value is a string without change.
     bool is_text(std::string_view tool, std::string_view parameter) const;
     /// Returns: compact JSON for what was written without quotes: JSON of a type that the schema
     /// allows, or a Python literal of such a type, else a string.
     std::string json_of(std::string_view tool, std::string_view parameter,
                         std::string_view written) const;
-    /// The name of the parameter at a place, in the order of the schema; nothing if not told.
+    /// The name of the parameter at a place, in the order of the schema; nothing if not known.
     std::optional<std::string> parameter_at(std::string_view tool, std::size_t place) const;
 
   private:

@@ -1,4 +1,4 @@
-// Calls whose parameters stand between tags, without quotes. The forms differ in their tags alone:
+// Calls whose parameters are between tags, without quotes. The forms differ in their tags alone:
 // Qwen3-Coder's <function=NAME><parameter=KEY>VALUE</parameter></function>, which Seed-OSS has too,
 // GLM's NAME<arg_key>KEY</arg_key><arg_value>VALUE</arg_value></tool_call>, MiniMax's and
 // DeepSeek's <invoke name="NAME"><parameter name="KEY">VALUE</parameter></invoke>, MiniCPM's
@@ -32,8 +32,8 @@ struct tags {
     std::string_view section_close;  // of a value between <![CDATA[ and this; empty: there is none
     mark_span ends;                  // of the call
     bool takes_line_breaks;          // those at both ends of a value are the template's
-    mark_span closers;               // behind the end
-    mark_span all_closers;           // behind arguments that are JSON: the ends and the closers
+    mark_span closers;               // after the end
+    mark_span all_closers;           // after arguments that are JSON: the ends and the closers
 };
 
 constexpr std::array<std::string_view, 1> tag_end{">"};
@@ -273,7 +273,7 @@ class tagged_reader final : public call_reader {
     bool between() {
         skip_space();
         if (rest().empty()) return false;
-        // Some models write the arguments as JSON behind the name.
+        // Some models write the arguments as JSON after the name.
         if (rest().front() == '{' && arguments_ == "{") {
             arguments_.clear();
             inner_ = make_arguments_reader(name_);
@@ -392,7 +392,7 @@ class tagged_reader final : public call_reader {
         std::size_t sure = held_.size() - begun;
         searched_ = sure;
         if (!is_text_) {
-            searched_ -= taken_;  // the text in front is dropped behind this
+            searched_ -= taken_;  // the text before it is dropped next
             return;
         }
         if (form_.takes_line_breaks && sure > taken_ && held_[sure - 1] == '\n') --sure;
@@ -420,7 +420,7 @@ class tagged_reader final : public call_reader {
     std::string key_;
     bool is_text_ = false;
     bool at_value_start_ = false;
-    bool in_section_ = false;  // the value stands in a CDATA section
+    bool in_section_ = false;  // the value is in a CDATA section
     bool has_json_arguments_ = false;
     std::unique_ptr<call_reader> inner_;  // of a call, or of arguments, that are JSON
 };
