@@ -6,7 +6,7 @@ namespace semantic::cost {
 
 namespace {
 
-/// `more` beside those that every JSON text may have.
+/// `more`, and the pieces that every JSON text may have.
 std::vector<piece_kind> with_json(std::vector<piece_kind> more) {
     std::vector<piece_kind> all = json_kinds();
     for (piece_kind& each : more) all.push_back(std::move(each));

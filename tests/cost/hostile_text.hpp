@@ -1,8 +1,8 @@
 #pragma once
 // Texts that are made to cost much: one construct again and again, deep nesting, very many names,
-// very long ones, references to everything, and whatever mutation makes of those. A language is
-// given by its pieces, by kinds, so that what is put together is mostly well-formed: only then a
-// parser gets behind the first fault. The same seed makes the same texts.
+// very long ones, references to everything, and mutations of those. A language is given by its
+// pieces, by kinds, so that most texts are well-formed: only then a parser gets past the first
+// fault. The same seed makes the same texts.
 
 #include <cstddef>
 #include <cstdint>
@@ -15,9 +15,9 @@ namespace semantic::cost {
 
 constexpr std::size_t input_bytes_max = 64 * 1024;
 
-/// What may stand in one place. In a piece a backquote and what follows it stand for something:
-/// `*k pieces of kind k, one or more; `1k one of them; `# a number that counts up; `= that number
-/// again; `% a number at random; `@ a name; `$ a long text; `` a backquote.
+/// The pieces that may occur in one place. In a piece a backquote and the characters after it are
+/// replaced: `*k pieces of kind k, one or more; `1k one of them; `# a number that counts up; `=
+/// that number again; `% a number at random; `@ a name; `$ a long text; `` a backquote.
 struct piece_kind {
     char letter;
     std::string_view separator;            // between several

@@ -61,8 +61,8 @@ class tried_parser {
     tried_parser(const parser& tried, unsigned seed)
         : tried_(tried), texts_(*tried.inputs), random_(seed) {}
 
-    /// Most inputs are short; one in eight may be as long as is measured. Half are made anew, the
-    /// others of what was dear: in another size, or with some bytes changed.
+    /// Most inputs are short; one in eight may be as long as is measured. Half are new, the others
+    /// are expensive earlier ones in another size, or with some bytes changed.
     void feed_one() {
         const std::size_t bytes = random_() % 8 == 0 ? input_bytes_max : 64u << random_() % 6;
         const std::size_t way = kept_.empty() ? 0 : random_() % 4;

@@ -126,7 +126,7 @@ inline int reduce_add_epi32(integers words) {
     for (const std::int32_t word : w.at) sum += static_cast<std::uint32_t>(word);
     return static_cast<int>(sum);
 }
-/// To whole numbers. SIMDe 0.7 rounds to the nearest whatever it is told.
+/// To whole numbers. SIMDe 0.7 rounds to the nearest whatever `how` says.
 template <int how>
 floats round_ps(floats x) {
     auto f = float_lanes::from(x);

@@ -11,7 +11,7 @@
 // The compiler may use AVX-512 itself in a function that is marked for it.
 #define target(features)
 #define always_inline  // see SIMDE_NO_INLINE
-// Beside the real one of the library.
+// Exists in addition to the library's own table.
 #define avx512_kernels emulated_avx512_kernels
 
 #include "engine/kernels/kernels_avx512.cpp"

@@ -32,7 +32,7 @@ namespace semantic::tests {
 // The compiler may use AVX-VNNI itself in a function that is marked for it.
 #define target(features)
 #define _mm256_dpbusd_avx_epi32 semantic::tests::dpbusd
-// Beside the real one of the library.
+// Exists in addition to the library's own table.
 #define avxvnni_kernels emulated_avxvnni_kernels
 
 #include "engine/kernels/kernels_avxvnni.cpp"

@@ -1,5 +1,5 @@
-// Grammars that nobody wrote: each is told with its place, or compiles; and whatever has been
-// written to it, something may follow or the answer is whole.
+// Arbitrary grammars: each is refused with the place of its fault, or compiles; and after any
+// accepted text something may follow or the answer is whole.
 
 #include <cstdint>
 #include <memory>

@@ -57,7 +57,7 @@ std::string packed(gguf_value_type type, const std::vector<T>& values) {
 }
 
 /// Byte 0: flags; 1: the pre-tokenizer; 2, 3: first and last id. Then a token a line: its type and
-/// its score in a byte each, its spelling. Behind an empty spelling of type 7, merges.
+/// its score in a byte each, its spelling. After an empty spelling of type 7, merges.
 std::string short_form(bytes_left input) {
     const unsigned flags = input.byte(), pre = input.byte(), bos = input.byte(), eos = input.byte();
     const bool pieces = (flags & 1U) != 0;

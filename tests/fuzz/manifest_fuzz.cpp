@@ -1,5 +1,6 @@
-// Manifests, fed arbitrary bytes: as a file, and as records whose sums are right, which is how the
-// parser behind the sums is reached. What it accepts can be written again and reads as the same.
+// Manifests, fed arbitrary bytes: as a file, and as records whose sums are right, so that they
+// reach the parser, which runs after the sums. A manifest that it accepts can be written again and
+// reads as the same.
 
 #include <cstdint>
 #include <cstring>

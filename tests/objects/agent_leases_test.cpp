@@ -230,7 +230,8 @@ TEST_F(agent_leases_on_redis, a_node_that_was_started_anew_sends_nobody_to_itsel
     EXPECT_EQ(claim.url, "");
 }
 
-// Redis is reached without TLS: whoever writes there must send nobody's request and key anywhere.
+// Redis is reached without TLS: an attacker who writes there must not redirect a client's request
+// and key.
 TEST_F(agent_leases_on_redis, one_that_no_node_has_signed_counts_for_nothing) {
     redis_link link(redis_->address(), milliseconds(1000));
     const auto one = node("http://one:8001");

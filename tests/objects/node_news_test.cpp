@@ -1,4 +1,4 @@
-// What nodes tell each other, on a real Redis that dies, is silent, and comes back.
+// Messages between nodes, on a real Redis that dies, is silent, and comes back.
 
 #include "storage/objects/redis/node_news.hpp"
 

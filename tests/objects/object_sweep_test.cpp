@@ -243,7 +243,7 @@ TEST(object_sweep, writers_and_sweeps_side_by_side_lose_nothing) {
     other.join();
     is_over = true;
     sweeper.join();
-    (void)sweep_objects(*a.objects, at(24h * 1000, 0s));  // what one of them has left behind
+    (void)sweep_objects(*a.objects, at(24h * 1000, 0s));  // objects that one of them has left
     ASSERT_TRUE(a.shared->wait_until_idle(patience));
     ASSERT_TRUE(b.shared->wait_until_idle(patience));
     swept(*a.objects, at(24h * 2000, 0s));

@@ -1,5 +1,5 @@
 #pragma once
-// A Redis server of a test's own, that can be ended, stopped and started anew on the same port.
+// A Redis server of a test's own, that can be ended, stopped and started again on the same port.
 // Everything here is for tests.
 
 #include <arpa/inet.h>

@@ -1,5 +1,5 @@
-// An S3 store behind a connection that makes trouble. Where the store itself has to answer, the
-// one that SEMANTIC_TEST_S3 names does.
+// An S3 store that is reached through a faulty connection. Where the store itself has to answer,
+// the one that SEMANTIC_TEST_S3 names does.
 
 #include <gtest/gtest.h>
 
@@ -124,7 +124,7 @@ TEST(s3_objects_alone, a_store_that_says_nothing_is_given_up) {
     s3_options options = alone(proxy);
     options.http.total_max = milliseconds(100);
     options.retries.attempts_max = 2;
-    // The proxy has nobody behind it; what it does after its delay comes too late.
+    // The proxy leads to no server; what it does after its delay comes too late.
     fault_proxy in_front(proxy.port());
     options.endpoint = "http://127.0.0.1:" + std::to_string(in_front.port());
     in_front.order_always(trouble::delay);
@@ -251,7 +251,7 @@ TEST_F(s3_objects_fault, bytes_changed_on_the_way_up_are_never_read_as_right) {
     proxy_->order(trouble::flip_upload);
     const auto put = store_->put("a", "right", always());
     // A store that compares the checksum refuses the upload, which is then tried again; one that
-    // does not has the sum of the right bytes beside the wrong ones.
+    // does not stores the sum of the right bytes with the wrong bytes.
     const std::string is = read(*straight_, "a");
     EXPECT_EQ(is, proxy_->requests().size() > 1 ? "right" : "error: corrupt");
     EXPECT_TRUE(put) << put.error().what;

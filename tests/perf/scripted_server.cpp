@@ -90,8 +90,8 @@ std::string last_events(bool anthropic, const usage& u, bool by_limit) {
 
 }  // namespace
 
-/// Counts a chat request as open until its client can know that it is over: what a client starts
-/// behind that is not beside it.
+/// Counts a chat request as open until its client can know that it is over: a request that the
+/// client starts after that does not overlap it.
 class scripted_server::open_answer {
   public:
     explicit open_answer(scripted_server& server) : server_(server) {

@@ -36,7 +36,7 @@ class scripted_server {
 
     std::string url() const;
     int chat_requests() const { return chat_requests_; }
-    /// Chat requests that were open beside each other.
+    /// The most chat requests that were open at the same time.
     int open_at_once_max() const { return open_max_; }
 
   private:

@@ -62,7 +62,7 @@ std::vector<trouble> every_trouble() {
 /// Something that may fail at any operation, tried on a directory of its own.
 struct attempt {
     trouble met;
-    int operation;  // of those behind arm(), the one that meets it
+    int operation;  // of those after arm(), the one that fails
     temp_dir directory{};
     std::optional<fault_file_system> files{};
     bool fired = false;
@@ -459,8 +459,8 @@ TEST_P(agent_cache_store_crash_test, whatever_agents_share_survives_power_cuts_a
     EXPECT_GT(acknowledged, static_cast<int>(seeds) * 10);
 }
 
-// Method: a child saves ever longer versions and tells each acknowledged one through a pipe, until
-// it is killed.
+// Method: a child saves ever longer versions and reports each acknowledged one through a pipe,
+// until it is killed.
 TEST_P(agent_cache_store_crash_test, a_killed_process_loses_nothing_that_it_acknowledged) {
     constexpr int rounds_of_directory = 12;
     const int kills = static_cast<int>(count_from("SEMANTIC_CRASH_KILLS", 6));

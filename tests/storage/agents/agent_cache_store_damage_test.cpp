@@ -240,8 +240,8 @@ TEST_F(agent_cache_store_damage_test, what_cannot_be_read_gives_way_to_nothing) 
     EXPECT_EQ(restore_all(*open()).tokens, count);
 }
 
-// Goal: whoever exchanges files is found out. Method: each block of a is replaced by a good file of
-// another agent, of another model, of another tenant, of another length.
+// Goal: exchanged files are detected. Method: each block of a is replaced by a good file of another
+// agent, of another model, of another tenant, of another length.
 TEST_F(agent_cache_store_damage_test, a_good_file_of_somebody_else_is_refused) {
     const auto file_of = [&](const std::string& model, const std::string& salt,
                              const std::vector<token_id>& words, std::size_t index) {
@@ -291,7 +291,7 @@ TEST_F(agent_cache_store_damage_test, a_block_file_of_another_format_version_is_
 }
 
 // Goal: a record that is lost takes its turn with it, not the agent. Method: two turns; damage at
-// every place behind the first.
+// every place after the first.
 TEST_F(agent_cache_store_damage_test, damage_behind_the_first_version_brings_that_version_back) {
     const std::size_t first_bytes = fs::file_size(manifest_file);
     auto longer = tokens;
@@ -299,7 +299,7 @@ TEST_F(agent_cache_store_damage_test, damage_behind_the_first_version_brings_tha
     for (int i = 0; i < 9; ++i) longer.push_back(70 + i);
     {
         const auto store = open();
-        // The first save after an opening writes the file anew, the next one appends to it.
+        // The first save after an opening writes the whole file, the next one appends to it.
         store->put(make_state(pool, "a", tokens));
         ASSERT_TRUE(store->save(id_of("a")));
         store->put(make_state(pool, "a", longer));
@@ -317,7 +317,7 @@ TEST_F(agent_cache_store_damage_test, damage_behind_the_first_version_brings_tha
         const auto store = open();
         const auto found = store->find(id_of("a"));
         ASSERT_NE(found, nullptr) << at;
-        if (at + 1 == whole.size()) continue;  // cut behind its last byte
+        if (at + 1 == whole.size()) continue;  // cut after its last byte
         EXPECT_EQ(found->tokens, tokens) << at;
         EXPECT_EQ(store->probe().manifests_torn, 1u);
         EXPECT_EQ(store->probe().manifests_corrupt, 1u);

@@ -140,7 +140,7 @@ TEST_F(agent_cache_store_quota_test, files_of_a_later_format_go_with_the_blocks_
         const auto store = open(1 << 30);
         for (int i = 0; i < 3; ++i) ASSERT_TRUE(save(*store, "a" + std::to_string(i), i, 1000));
     }
-    // Three agents' blocks without manifests, beside a manifest that says a later version.
+    // Three agents' blocks without manifests, and a manifest that says a later version.
     for (const auto& each : fs::directory_iterator(directory / "agents")) fs::remove(each.path());
     std::ofstream(later, std::ios::binary) << later_manifest();
     const auto store = open(one * 7 / 2);

@@ -22,7 +22,7 @@ using semantic::tests::temp_dir;
 
 constexpr std::size_t frames_of_budget = 120;
 
-/// A model that is loaded: its pool, its store, and what its KV depends on beside the tokens.
+/// A model that is loaded: its pool, its store, and what its KV depends on apart from the tokens.
 struct loaded_model {
     std::string name;
     std::uint64_t weights;

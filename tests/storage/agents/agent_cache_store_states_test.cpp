@@ -1,4 +1,4 @@
-// Recurrent states are objects of the store beside blocks: a memory goes on from the last place
+// Recurrent states are objects of the store as blocks are: a memory goes on from the last place
 // whose state is there and right, and says so.
 
 #include <gtest/gtest.h>
@@ -194,7 +194,7 @@ TEST_F(agent_cache_store_states_test, agents_that_begin_alike_share_the_root) {
     EXPECT_EQ(pool.state_count(), 11u);
     EXPECT_EQ(state_files().size(), 11u);
     EXPECT_TRUE(state_files().contains(file_at(system, 10)));
-    // It stays as long as one agent has something behind it.
+    // It stays as long as one agent has a memory that continues it.
     for (int i = 0; i < 9; ++i) ASSERT_TRUE(store->erase(id_of("agent" + std::to_string(i))));
     EXPECT_TRUE(state_files().contains(file_at(system, 10)));
     EXPECT_EQ(restore(*store, "agent9", 11).tokens, 10);

@@ -550,7 +550,7 @@ TEST_F(agent_cache_store_test, what_was_appended_turn_by_turn_is_read_as_one) {
     auto store = open();
     for (std::size_t turn = 0; turn < lengths.size(); ++turn) {
         agent_state state = make_state(pool, "a", some_tokens(lengths[turn], turn % 7 == 6), 2000);
-        // The same tokens may stand for another text.
+        // The same tokens may have another text.
         if (turn % 5 == 4) state.text[0] = static_cast<char>('A' + turn % 26);
         state.notes["turn"] = std::to_string(turn);
         const agent_state expected = state;

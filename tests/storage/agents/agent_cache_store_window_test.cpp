@@ -26,7 +26,7 @@ class agent_cache_store_window_test : public store_test {
   protected:
     agent_cache_store_window_test() : store_test(sliding_layout()) {}
 
-    /// Takes the agent up behind `count` tokens; what comes must be right. Returns: what came.
+    /// Restores the agent after `count` tokens and expects the right bytes. Returns: the prefix.
     restored_prefix restore(agent_cache_store& store, const std::string& id,
                             const std::vector<token_id>& tokens, int count) {
         const auto restored = store.restore(*store.find(id_of(id)), count);
@@ -302,8 +302,8 @@ TEST_F(agent_cache_store_window_test, restore_of_an_agent_larger_than_a_pool_of_
     EXPECT_LT(tight.frame_count(), 25u * 3);
 }
 
-/// Agents that do at random what agents do, on a pool that holds a part of all, beside a plain list
-/// of what each must hold.
+/// Agents that act at random, on a pool that holds a part of all, and a plain list of what each
+/// must hold.
 class random_agents {
   public:
     random_agents(const kv_layout& rows, unsigned seed)

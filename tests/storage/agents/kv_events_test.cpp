@@ -1,4 +1,5 @@
-// What who follows is told of the blocks on disk: each once as it comes, and once as it goes.
+// Events of the blocks on disk: a subscriber gets one when a block is written and one when it is
+// removed.
 
 #include <gtest/gtest.h>
 
@@ -24,7 +25,7 @@ class follower {
         : following_(feed.follow([this](kv_event_feed::message message) {
               std::visit([this](const auto& event) { take(event); }, *message);
           })) {}
-    /// The tokens of a block, behind those of the blocks in front of it.
+    /// The tokens of a block, after those of the blocks before it.
     std::vector<token_id> text_of(const block_hash& name) const {
         const auto found = blocks.find(name);
         if (found == blocks.end()) return {};

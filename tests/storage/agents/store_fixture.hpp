@@ -49,7 +49,7 @@ inline kv_layout wide_layout() {
                      kv_recipe(rotated, rotated, 16).with_wide_tail(2), block_tokens);
 }
 
-/// Beside KV, a recurrent state of 1,000 bytes.
+/// KV and a recurrent state of 1,000 bytes.
 inline kv_layout recurrent_layout() {
     return kv_layout({{1, 16, 16, 0}, {2, 16, 32, 0}}, {4, 16}, block_tokens, 1000);
 }
@@ -81,7 +81,7 @@ inline std::byte byte_for(std::uint64_t history, int layer, unsigned part, std::
     return std::byte(x >> 56);
 }
 
-/// Tokens' histories: [i] stands for tokens 0 to i, as a model of these weights reads them.
+/// Tokens' histories: [i] represents tokens 0 to i, as a model of these weights reads them.
 inline std::vector<std::uint64_t> histories(const std::vector<token_id>& tokens,
                                             std::uint64_t weights = 1) {
     std::vector<std::uint64_t> all;
@@ -105,7 +105,7 @@ void visit_wide(const kv_layout& layout, int layer, int token, const wide_rows& 
     }
 }
 
-/// Of the group that `sequence` stands in and of the one that it will stand in at `total`.
+/// Writes the rows of the group at the sequence's position and of the group at `total`.
 inline void write_wide(kv_sequence& sequence, const kv_layout& layout, int at, int total,
                        std::uint64_t history) {
     const int group = layout.group_start(at);
@@ -167,8 +167,8 @@ inline bool frame_holds(const kv_layout& layout, const std::byte* frame, int lay
     return same;
 }
 
-/// Whether what a sequence needs behind the first `count` tokens is in `blocks`, and every byte
-/// there is exactly the one that `tokens` give.
+/// Whether `blocks` have all that a sequence needs after the first `count` tokens, with exactly the
+/// bytes that `tokens` give.
 inline bool holds(const kv_layout& layout, const std::vector<kv_block_parts>& blocks,
                   const std::vector<token_id>& tokens, int count, std::uint64_t weights = 1) {
     const auto history = histories(tokens, weights);
@@ -198,7 +198,7 @@ inline std::vector<int> kept_places(int count) {
     return places;
 }
 
-/// The recurrent state behind the first `count` tokens, whose bytes follow from them.
+/// The recurrent state after the first `count` tokens, whose bytes follow from them.
 inline recurrent_ptr make_kept(block_pool& pool, const std::vector<token_id>& tokens, int count,
                                std::uint64_t weights = 1) {
     auto state = recurrent_state::make(pool);
@@ -209,7 +209,7 @@ inline recurrent_ptr make_kept(block_pool& pool, const std::vector<token_id>& to
     return *state;
 }
 
-/// The name of the state behind the first `count` tokens of a text of the default tenant.
+/// The name of the state after the first `count` tokens of a text of the default tenant.
 inline block_hash kept_name(const std::vector<token_id>& tokens, int count,
                             const std::string& model = "model") {
     const int begin = (count - 1) / block_tokens * block_tokens;
@@ -221,7 +221,7 @@ inline block_hash kept_name(const std::vector<token_id>& tokens, int count,
          all.subspan(static_cast<std::size_t>(begin), static_cast<std::size_t>(count - begin))});
 }
 
-/// Whether what is behind the first `count` tokens has the state that these give, where there are
+/// Whether the state after the first `count` tokens is the one that these give, where there are
 /// states.
 inline bool kept_holds(const kv_layout& layout, const recurrent_ptr& state,
                        const std::vector<token_id>& tokens, int count, std::uint64_t weights = 1) {

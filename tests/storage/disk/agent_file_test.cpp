@@ -259,7 +259,7 @@ TEST_F(agent_file_test, what_the_engine_refuses_changes_nothing) {
     EXPECT_EQ(store->find(id_of("b"))->tokens, some_tokens(9, 3));
 }
 
-// Goal: an agent that was taken in can be saved; the store has notes of its own beside a file's.
+// Goal: an imported agent can be saved; the store adds notes of its own to a file's.
 TEST_F(agent_file_test, as_many_notes_are_taken_as_a_manifest_has_room_for) {
     const auto with_notes = [&](std::size_t count) {
         agent_state state = make_state(pool, "a", some_tokens(21));

@@ -146,7 +146,7 @@ TEST(block_file, full_and_partial_blocks_come_back_byte_for_byte) {
             }
 }
 
-// An import knows no f16 rows, and whoever goes on computes the group again.
+// An import has no f16 rows, and a sequence that continues computes the group again.
 TEST(block_file, a_block_that_ends_inside_a_group_may_lack_its_rows) {
     const temp_dir directory;
     const kv_layout layout = wide_layout();

@@ -104,7 +104,7 @@ TEST(manifest, an_update_says_only_what_is_new) {
     EXPECT_LT(update.bytes.size(), 200u);
 }
 
-// Goal: whatever becomes of the last record, the version before it stands.
+// Goal: whatever becomes of the last record, the version before it stays readable.
 TEST(manifest, a_record_that_is_not_whole_leaves_the_version_before_it) {
     const std::string whole = two_versions();
     const std::size_t first_bytes = encoded(example()).size();
@@ -289,7 +289,7 @@ TEST(manifest, fields_out_of_their_range_are_corrupt_and_named) {
         ASSERT_EQ(decode_manifest(sealed(payload.substr(0, kept))).error().code, errc::corrupt);
 }
 
-// Method: what a program that wrote such times as they came has left behind.
+// Method: a manifest by a program that wrote such times unchecked.
 TEST(manifest, times_that_a_clock_can_say_are_read_and_others_are_corrupt) {
     constexpr std::int64_t clock_max = std::numeric_limits<std::int64_t>::max() / 1000;
     const auto with_created = [](std::int64_t value) {

@@ -176,7 +176,7 @@ TEST(read_whole, a_file_of_one_byte_more_than_allowed_is_refused) {
     EXPECT_EQ(refused.error().code, errc::corrupt);
 }
 
-// The fault injector is what the crash tests stand on, so its own model is tested.
+// The crash tests rely on the fault injector, so its own model is tested.
 TEST(fault_file_system, a_cut_takes_unsynced_bytes_names_and_renames) {
     const temp_dir directory;
     fault_file_system files(directory.path());

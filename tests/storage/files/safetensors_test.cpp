@@ -12,7 +12,7 @@
 namespace semantic::storage {
 namespace {
 
-/// A file by hand: `header` behind its length, then `data_bytes` bytes that count up.
+/// A file by hand: `header` after its length, then `data_bytes` bytes that count up.
 std::string file_of(const std::string& header, std::size_t data_bytes) {
     std::string file;
     for (int i = 0; i < 8; ++i) file += static_cast<char>(header.size() >> (8 * i) & 0xff);

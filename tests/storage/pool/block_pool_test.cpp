@@ -277,8 +277,8 @@ TEST(kv_sequence, starts_inside_a_longer_prefix_without_harm_to_it) {
 }
 
 // Goal: nothing leaks and no shared byte ever changes. Method: sequences fork, extend, publish and
-// vanish at random over a pool that is often full; a plain list of marks beside each one says what
-// it must hold.
+// vanish at random over a pool that is often full; a plain list of marks for each one says what it
+// must hold.
 TEST(kv_sequence, random_forks_extensions_and_releases_keep_every_promise) {
     for (unsigned seed = 1; seed <= 20; ++seed) {
         const kv_layout layout = seed % 3 == 0   ? layers_that_share()

@@ -24,7 +24,7 @@ std::size_t held_blocks(const kv_sequence& sequence, int layer) {
         frames.begin(), frames.end(), [](const std::byte* frame) { return frame != nullptr; }));
 }
 
-/// Whether every token that a query behind the last one sees has its bytes, in every layer.
+/// Whether every token that a query after the last one sees has its bytes, in every layer.
 bool sees_its_window(const kv_layout& layout, const kv_sequence& sequence,
                      const std::vector<token_id>& tokens) {
     const auto history = histories(tokens);

@@ -1,5 +1,5 @@
-// The f16 rows of the group that a sequence stands in: where they lie, who has them, and what goes
-// on where nobody has.
+// The f16 rows of the group at a sequence's position: where they lie, who has them, and how a
+// sequence goes on where they are lost.
 
 #include "storage/pool/wide_tail.hpp"
 
@@ -73,7 +73,7 @@ TEST(kv_layout_wide, a_conversation_counts_its_own_rows_and_while_it_grows_the_n
     EXPECT_EQ(layout.bytes_per_token(), packed.bytes_per_token());
 }
 
-// A query reads back to the beginning of its group, so one that starts anew there must find its
+// A query reads back to the beginning of its group, so one that starts again there must find its
 // window too.
 TEST(kv_layout_wide, the_window_reaches_back_from_the_beginning_of_the_group) {
     const kv_form form{4, true};
@@ -103,7 +103,7 @@ TEST(kv_layout_wide, tails_that_make_no_sense_are_refused) {
               std::string::npos);
 }
 
-/// Whether the sequence has the f16 rows that a query behind its last token reads.
+/// Whether the sequence has the f16 rows that a query after its last token reads.
 bool has_its_group(const kv_layout& layout, const kv_sequence& sequence,
                    const std::vector<token_id>& tokens) {
     const int count = sequence.token_count();
