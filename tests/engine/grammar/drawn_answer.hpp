@@ -19,7 +19,7 @@ inline const engine::tokenizer& words() {
     return made;
 }
 
-/// What stands behind an answer that did not come to an end.
+/// The text after an answer that did not come to an end.
 constexpr const char* goes_on = " and so on";
 
 /// The likeliest token of random logits, time after time; ends at the stop token.

@@ -256,7 +256,7 @@ INSTANTIATE_TEST_SUITE_P(
                          "$defs":{"a":{"type":"object","properties":{"x":{"type":"null"}}}}})",
                      {R"({"x": null})"},
                      {"{}"}},
-        // Schemas that hold themselves, with something beside the reference.
+        // Schemas that contain themselves, with a keyword next to the reference.
         held_keyword{R"({"$ref":"#/$defs/t","minProperties":1,"$defs":{"t":{"type":"object",
                          "properties":{"t":{"$ref":"#/$defs/t","minProperties":1},
                          "v":{"type":"null"}}}}})",

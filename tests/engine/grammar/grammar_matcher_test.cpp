@@ -176,7 +176,7 @@ TEST(grammar_matcher, goes_on_alike_when_it_has_forgotten_all_other_states) {
     }
 }
 
-// One rule with very many alternatives at the start, and small states behind it: each state costs
+// One rule with very many alternatives at the start, and small states after it: each state costs
 // its own size and not that of the largest.
 TEST(grammar_matcher, a_large_state_does_not_make_later_ones_slow) {
     std::string rules = "root ::= big small\nsmall ::= [a-z]{0,9000}\nbig ::= ";

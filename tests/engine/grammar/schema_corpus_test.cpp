@@ -85,8 +85,8 @@ TEST(schema_corpus, is_held_but_for_what_stands_beside_each) {
     EXPECT_GE(count, 300u);
 }
 
-// An answer as a model with nothing to say writes it: logits at random for each byte, drawn from
-// at temperature 2 among those that the grammar lets through; behind some length, the shortest end.
+// An answer as a model with nothing to say writes it: logits at random for each byte, drawn from at
+// temperature 2 among those that the grammar lets through; after some length, the shortest end.
 class random_writer {
   public:
     random_writer(std::shared_ptr<const grammar> rules, std::uint64_t seed)

@@ -1,4 +1,4 @@
-// Schemas told apart all at once, as each two of them would be.
+// Many schemas are distinguished at once as each two of them would be.
 
 #include "engine/grammar/schema/schemas_apart.hpp"
 

@@ -73,7 +73,7 @@ struct attention_case {
     struct result {
         std::vector<softmax_state> states;
         std::vector<float> out;
-        bool inside_scratch = false;  // nothing behind the scratch was written
+        bool inside_scratch = false;  // nothing after the scratch was written
     };
     /// next_tokens: of the frame that is named as the next one, which is this one again; 0: none.
     result run(const kernel_table& table, int first, int count, int next_tokens = 0) const {

@@ -24,8 +24,8 @@ struct part {
     double floats;
 };
 
-/// Each part begins in a register of its own, behind the end of the one before; the last one ends
-/// at `end`.
+/// Each part begins in a register of its own, after the end of the one before; the last one ends at
+/// `end`.
 void expect_in_order(const std::vector<part>& parts, std::size_t end, const shape& s) {
     double free = 0;
     for (const part& p : parts) {

@@ -33,7 +33,7 @@ inline constexpr std::array block_types = {
     block_type{"mxfp4", storage::gguf_type::mxfp4, {-1, -1}},
 };
 
-/// Beside ordinary ones: both zeros, the least subnormal, the largest subnormal, the largest
+/// Ordinary ones and these: both zeros, the least subnormal, the largest subnormal, the largest
 /// number.
 inline half any_scale(source& random, bool extreme) {
     constexpr half edges[] = {0x0000, 0x8000, 0x0001, 0x83ff, 0x7bff, 0xfbff};

@@ -20,7 +20,7 @@ class block_table_of : public testing::TestWithParam<const char*> {
         }
     }
 
-    /// y of both tables, beside whose rows lie three floats that nothing may touch.
+    /// Compares y of both tables; between its rows lie three floats that nothing may touch.
     void expect_same_products(const test_matrix& m, const float* x, int count, const char* name) {
         const int rows = m.packed.rows, cols = m.packed.cols, tiles = m.packed.tiles();
         const test_rows q(scalar_, x, count, cols);
@@ -83,7 +83,7 @@ TEST_P(block_table_of, products_in_several_passes_equal_scalar) {
 
 // Every integer at its largest and at its least: the sums that 16 bits hold come closest to
 // overflow. All bits set is the largest code of every type but iq4's, whose levels ascend. Either
-// end in turn: the least code beside the largest scale.
+// end in turn: the least code with the largest scale.
 TEST_P(block_table_of, largest_integers_do_not_overflow) {
     constexpr int either_end = -1;
     for (const block_type& type : block_types) {

@@ -52,7 +52,7 @@ TEST(scalar_table, float_products_match_double_arithmetic) {
     }
 }
 
-/// What the quantised rows stand for.
+/// The values that the quantised rows encode.
 std::vector<double> dequantise(const test_rows& rows) {
     std::vector<double> x(rows.q.size());
     for (std::size_t i = 0; i < x.size(); ++i) {

@@ -86,7 +86,7 @@ inline bfloat to_bfloat(float value) {  // truncated: any bfloat will do
     return static_cast<bfloat>(std::bit_cast<std::uint32_t>(value) >> 16);
 }
 
-/// A matrix in packed form beside its exact values as doubles, row-major.
+/// A matrix in packed form, and its exact values as doubles, row-major.
 struct test_matrix {
     packed_matrix packed;
     std::unique_ptr<buffer<std::byte>> data;
@@ -181,7 +181,7 @@ inline test_matrix make_float_matrix(weight_kind kind, int rows, int cols, sourc
     return m;
 }
 
-/// Quantised activations and the storage behind them.
+/// Quantised activations and their storage.
 struct test_rows {
     test_rows(const kernel_table& table, const float* x, int count, int cols)
         : q(static_cast<std::size_t>(count) * static_cast<std::size_t>(cols)),

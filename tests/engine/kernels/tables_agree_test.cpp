@@ -440,7 +440,7 @@ TEST_P(kernel_table_of, attention_equals_scalar) {
 }
 
 // A tile of 64 tokens that all rows see whole is gone through without asking each row: one row's
-// range begins or ends a token before, at and behind the edge of a tile.
+// range begins or ends a token before, at and after the edge of a tile.
 TEST_P(kernel_table_of, attention_up_to_a_tiles_edge_equals_scalar) {
     for (const int count : {1, 3, 25}) {
         attention_case c({count, 256, 64, 64, {8, 4}}, 11);

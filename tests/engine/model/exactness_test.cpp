@@ -130,8 +130,7 @@ TEST_P(exactness, a_prefix_shared_by_two_sequences_gives_what_a_fresh_one_gives)
     EXPECT_TRUE(same_bits(std::span(whole).subspan(300 * vocabulary()), rest));
 }
 
-// Behind a place where the prefix ends inside a group that has no f16 rows any more, the group is
-// computed again.
+// Where the prefix ends inside a group that has no f16 rows any more, the group is computed again.
 TEST_P(exactness, a_prefix_that_is_cut_anywhere_gives_what_a_fresh_one_gives) {
     loaded_model m = model(2);
     const std::vector<token_id> ids = prompt();

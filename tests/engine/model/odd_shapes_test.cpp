@@ -67,11 +67,11 @@ TEST_P(odd_shapes, give_the_references_logits_in_any_chunks) {
     }
 }
 
-// llama: head_dim 80, one KV head, biases everywhere, YaRN with an amplitude of its own.
-// qwen2: head_dim 24, a window of 7 behind the first layer. qwen3: head_dim 96, biases, a window
-// longer than a block, linear rope. gemma3: head_dim 16, every third layer full, an odd query
-// scalar, bf16 weights without the field that says so. gptoss: one expert of five, a window of one
-// token, no biases, a sigmoid and a limit of its own, llama3 rope.
+// llama: head_dim 80, one KV head, biases everywhere, YaRN with an amplitude of its own. qwen2:
+// head_dim 24, a window of 7 after the first layer. qwen3: head_dim 96, biases, a window longer
+// than a block, linear rope. gemma3: head_dim 16, every third layer full, an odd query scalar, bf16
+// weights without the field that says so. gptoss: one expert of five, a window of one token, no
+// biases, a sigmoid and a limit of its own, llama3 rope.
 INSTANTIATE_TEST_SUITE_P(models, odd_shapes,
                          testing::Values("odd-llama", "odd-qwen2", "odd-qwen3", "odd-gemma3",
                                          "odd-gptoss"),

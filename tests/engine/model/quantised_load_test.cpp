@@ -85,11 +85,11 @@ class quantised_load : public testing::TestWithParam<form_case> {};
 
 // Goal: what quantising costs is what its grid costs. Bound: a weight is off by up to half a step,
 // 1 / sqrt(12) of one as root mean square; 64 normal weights reach over 4.7 of their deviations, so
-// a step is 4.7 / 15 (4 bit) or 4.7 / 255 (8 bit) of it, and a product over one matrix is off by
-// 9 % or 0.53 % of its spread. Behind another a logit passes the embedding, the head and, in each
-// layer, q·k, v·o and gate·up·down: with the 7 matrices of each of L layers at their full share
-// sqrt(2 + 7 L) times that, for L = 4 at most 50 % or 2.9 %; int8 activations add the 2.5 % that
-// models published quantised are allowed.
+// a step is 4.7 / 15 (4 bit) or 4.7 / 255 (8 bit) of it, and a product over one matrix is off by 9
+// % or 0.53 % of its spread. One after the other, a logit passes the embedding, the head and, in
+// each layer, q·k, v·o and gate·up·down: with the 7 matrices of each of L layers at their full
+// share sqrt(2 + 7 L) times that, for L = 4 at most 50 % or 2.9 %; int8 activations add the 2.5 %
+// that models published quantised are allowed.
 TEST_P(quantised_load, keeps_the_logits_near_the_native_ones) {
     const form_case& c = GetParam();
     const auto native = logits(golden(c.model), weight_form::native);

@@ -55,7 +55,7 @@ TEST(random_model, has_a_text_of_its_own_for_every_id) {
     auto words = tokenizer::load(folder.path());
     ASSERT_TRUE(words) << words.error().what;
     std::set<std::string> texts;
-    for (int id = 3; id < vocabulary; ++id) {  // behind the special tokens
+    for (int id = 3; id < vocabulary; ++id) {  // after the special tokens
         const std::string text(words->bytes(id));
         EXPECT_FALSE(text.empty()) << id;
         EXPECT_TRUE(texts.insert(text).second) << id;

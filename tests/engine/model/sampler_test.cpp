@@ -51,7 +51,7 @@ TEST(sampler, the_first_of_the_largest_logits_is_found_wherever_it_stands) {
         for (std::size_t i = 0; i < size; i += 2) logits[i] = -3.0f;
         EXPECT_EQ(s.sample(logits, 0), 0) << size;
         for (const std::size_t last : {size - 1, size / 2, size / 3}) {
-            logits[last] = 2.5f;  // each stands before the ones set so far, and equals them
+            logits[last] = 2.5f;  // each comes before the ones set so far, and equals them
             EXPECT_EQ(s.sample(logits, 0), static_cast<token_id>(last)) << size;
         }
     }

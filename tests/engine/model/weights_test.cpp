@@ -424,7 +424,7 @@ model_config tiny_latent_config(bool mlx) {
 }
 
 // Element (row, column) of a head's k_up is (column, row) of its rows in kv_b_proj; its v_up are
-// the rows behind those.
+// the rows after those.
 TEST(model_weights, expansions_of_the_latent_are_taken_apart_by_head) {
     tests::temp_dir dir;
     tensors all = tiny_latent(latent_weights::f32);

@@ -51,8 +51,8 @@ class window_exactness : public testing::TestWithParam<kept_form> {
         EXPECT_TRUE(store) << store.error().what;
         return std::move(*store);
     }
-    /// Runs `tokens` behind what `sequence` has as the scheduler does: chunk by chunk, published
-    /// each time the window moves. Returns: their logits.
+    /// Appends `tokens` to `sequence` and runs them as the scheduler does: chunk by chunk,
+    /// published each time the window moves. Returns: their logits.
     std::vector<float> extend(storage::agent_cache_store& store, kv_sequence& sequence,
                               const agent_state& name, std::vector<token_id> tokens) {
         std::vector<float> all;
@@ -83,7 +83,7 @@ class window_exactness : public testing::TestWithParam<kept_form> {
     static agent_state named(const std::string& id) {
         return agent_state{.id = storage::agent_id::parse(id).value()};
     }
-    /// Logits of tokens[from ...] when all are run anew.
+    /// Logits of tokens[from ...] when all are run again.
     std::vector<float> fresh(const std::vector<token_id>& tokens, int from) {
         const auto all = model.logits(*model.new_sequence(), tokens, 64);
         return {all.begin() + from * std::ptrdiff_t{vocabulary()}, all.end()};

@@ -141,7 +141,7 @@ TEST(calibration, the_keys_of_every_head_are_shaped_by_queries_of_its_layer) {
     }
 }
 
-/// The model that comes with the tree reads words by recipes beside 16 bit.
+/// The model that comes with the tree reads words by recipes and by 16 bit.
 std::vector<recipe_score> compared(measured_model& model,
                                    std::initializer_list<std::string_view> names,
                                    const recipe_bound& bound, int* positions) {

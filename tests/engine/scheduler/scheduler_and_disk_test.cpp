@@ -26,7 +26,7 @@ using tests::model_folder;
 class scheduler_and_disk : public testing::TestWithParam<int> {
   protected:
     scheduler_and_disk() { start(16); }
-    /// Anew, with so many places in a step.
+    /// Starts a new scheduler with so many slots in a step.
     void start(int max_batch) {
         running.reset();
         arena.run([&] {

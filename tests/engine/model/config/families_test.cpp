@@ -1,5 +1,5 @@
-// What config.json says in families that are rows of data: where a name stands, what is missing
-// when it is not there, and what is refused.
+// Reading config.json of families that are rows of data: the position of each name, the default
+// when it is missing, and what is refused.
 
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
 // Files of hybrids in other types than the golden ones: as floats they give the same bits, and in
-// blocks what the floats that these stand for give.
+// blocks the result of the floats that the blocks encode.
 
 #include <gtest/gtest.h>
 
@@ -26,8 +26,9 @@ using tests::write_file;
 
 struct hybrid_case {
     const char* name;
-    /// Of blocks against the floats that they stand for: what activations of 8 bits cost. Where a
-    /// router is, they are corrected; LFM2's mixer multiplies three products with each other.
+    /// The error of blocks against the floats that they encode: the cost of activations of 8 bits.
+    /// Where a router is, they are corrected; LFM2's mixer multiplies three products with each
+    /// other.
     double error_max;
     friend void PrintTo(const hybrid_case& c, std::ostream* out) { *out << c.name; }
 };

@@ -123,7 +123,7 @@ TEST(packed_weights, have_the_same_bits_where_they_are_packed_in_several_windows
     expect_same_bits(dir.path(), weight_form::q4);
 }
 
-// Whoever changes a record of a packed matrix, or where it lies, changes this sum, and must raise
+// A change of a packed matrix's record, or of its position, changes this sum and must raise
 // packed_layout_version: else a file of the former layout would be read as one of the new.
 TEST(packed_weights, have_the_layout_of_their_version) {
     ASSERT_EQ(packed_layout_version, 1u);
@@ -136,7 +136,7 @@ TEST(packed_weights, have_the_layout_of_their_version) {
     EXPECT_EQ(sum("gptoss-mxfp4", weight_form::native), "bf803c43b7b0302309bdc83c31ca7cf6");
 }
 
-/// A model of one's own, with a folder of packed weights beside it.
+/// A model of the test's own, with a folder of packed weights next to it.
 class packed_model_test : public testing::Test {
   protected:
     packed_model_test() {
@@ -156,7 +156,7 @@ class packed_model_test : public testing::Test {
         EXPECT_EQ(found.size(), 1u);
         return found.empty() ? "" : found[0];
     }
-    /// The next load finds trouble in the packed file and packs the model anew.
+    /// The next load finds a fault in the packed file and packs the model again.
     void expect_made_again() {
         const auto got = load();
         ASSERT_TRUE(got) << got.error().what;

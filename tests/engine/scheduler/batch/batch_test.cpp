@@ -182,7 +182,7 @@ TEST(batch, an_answer_waits_two_seconds_for_what_is_kept_beside_it_and_no_longer
         }
 }
 
-/// A batch beside another model that is at work and has two of the three blocks there are.
+/// A batch next to another model that is at work and has two of the three blocks.
 struct two_models {
     explicit two_models() {
         options.shared = std::make_shared<storage::pool_budget>(3 * block * layout.frame_bytes());
@@ -206,7 +206,7 @@ struct two_models {
         asked[id] = running->add(id, prompt, endless(outputs, 1));
         return outputs;
     }
-    /// Returns: whether another step follows, behind the first that found no frames.
+    /// Returns: whether another step follows after the first that found no frames.
     bool run_until_short(request_id id) {
         std::size_t said = 0;
         bool more = false;
@@ -231,7 +231,8 @@ struct two_models {
     int told = 0;
 };
 
-// Room that comes while the batch tries once more is the first shortage's; the second is told too.
+// Bytes that become free while the batch tries once more are of the first shortage; the batch is
+// notified of the second one too.
 TEST(batch, an_answer_that_is_short_of_another_models_memory_again_is_told_of_room_again) {
     two_models both;
     const int outputs = both.add(1);
@@ -383,8 +384,8 @@ TEST(batch, a_request_does_not_fail_for_blocks_that_one_on_its_way_will_let_go_o
     EXPECT_TRUE(running.finishes.contains(2));
 }
 
-// The promise of the whole scheduler, over what it may do: whoever runs beside whom, whoever comes
-// or leaves in the middle, however prompts are cut, on however many threads.
+// The promise of the whole scheduler, whatever requests run together, come or leave in the middle,
+// however prompts are cut, and on any number of threads.
 TEST(batch, whatever_runs_beside_a_request_it_says_what_it_says_alone) {
     struct wanted {
         std::string prompt;

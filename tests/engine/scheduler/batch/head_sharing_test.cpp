@@ -98,7 +98,7 @@ TEST(head_sharing, when_the_reader_is_cancelled_the_next_goes_on_from_what_it_ha
 TEST(head_sharing, when_the_reader_fails_the_next_goes_on_from_what_it_has_read) {
     const std::string head = notes(60);
     bare_batch running(small_steps);
-    // Its end cannot be told, as if its sink were broken.
+    // Its end cannot be delivered, as if its sink were broken.
     running.on_emit = [](const job& work, const generation_event& event) {
         if (work.id == 1 && std::holds_alternative<token_text>(event))
             throw std::runtime_error("broken");

@@ -1,4 +1,4 @@
-// Answers whose forms are costly, beside others: a form delays nobody but its own answer.
+// Answers whose forms are costly run together with others: a form delays only its own answer.
 
 #include <gtest/gtest.h>
 

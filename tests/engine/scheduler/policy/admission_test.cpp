@@ -48,7 +48,7 @@ TEST(admission_frames, a_sequence_is_promised_what_it_does_not_have_yet) {
              {{1, 0, 40, false}, 6, 6},   // nothing is computed yet
              {{1, 16, 24, false}, 6, 4},  // a block is
              {{1, 40, 1, true}, 6, 0},    // decodes inside its third block
-             {{1, 47, 1, true}, 8, 2},    // the token behind the next one begins a block
+             {{1, 47, 1, true}, 8, 2},    // the token after the next one begins a block
              {{1, 48, 1, true}, 8, 2},
          }) {
         EXPECT_EQ(frames_for_sequence(layout(), policy, each.sequence), each.whole)
@@ -116,7 +116,8 @@ TEST(decide_admission, table) {
              // Who fits begins, whatever else there is.
              {0, 0, false, true, false, admission::admit},
              {3, 0, true, true, true, admission::admit},
-             // Who does not fit beside others waits for their end, and nobody gives anything back.
+             // A request that does not fit with others waits for their end, and no sequence gives
+             // its blocks back.
              {1, 0, false, false, false, admission::wait},
              {1, 0, false, false, true, admission::wait},
              {0, 1, false, false, false, admission::wait},

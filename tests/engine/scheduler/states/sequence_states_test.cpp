@@ -13,7 +13,7 @@ using storage::kept_state;
 
 class sequence_states_test : public testing::Test {
   protected:
-    /// Behind `known` tokens of a memory with these places.
+    /// Begins after `known` tokens of a memory with these places.
     sequence_states begin(int known, const std::vector<kept_state>& kept,
                           std::vector<planned_place> planned, place_rules rules = {}) {
         return {pool, known > 0 ? state() : nullptr, known, kept, std::move(planned), rules};
