@@ -1,5 +1,5 @@
 // Agents that are asked with the new text alone: made before their first prompt, fed raw text,
-// continued behind what they remember.
+// continued after their memory.
 
 #include <gtest/gtest.h>
 
@@ -177,8 +177,8 @@ generation_request reading(generation_request wanted) {
 TEST(only_reads, what_was_read_grows_and_is_answered_without_being_read_again) {
     temp_dir dir;
     auto engine = load(options_in(dir.path()));
-    // Where a line ends a tokenizer begins a token anew, so what is read in parts has the tokens of
-    // the whole.
+    // Where a line ends a tokenizer begins a new token, so a text that is read in parts has the
+    // tokens of the whole.
     const std::string name = "My dog is called Biscuit.\n";
     auto read = run(*engine, reading(ask("a", chat_of({name}))));
     ASSERT_TRUE(read->finished);
@@ -191,7 +191,7 @@ TEST(only_reads, what_was_read_grows_and_is_answered_without_being_read_again) {
     EXPECT_EQ(said->usage.reused_tokens, grown->usage.prompt_tokens) << "all of it";
     EXPECT_EQ(said->usage.why, miss_reason::none);
     EXPECT_FALSE(said->text.empty());
-    // The conversation goes on behind the answer as if nothing had been read before it.
+    // The conversation goes on after the answer as if nothing had been read before it.
     auto next = run(*engine, appended("a", "And then?", 20));
     auto plain = run(*engine, ask("b", chat_of({whole, said->text, "And then?"}), 20));
     EXPECT_EQ(next->usage.prompt_tokens, plain->usage.prompt_tokens);
@@ -236,7 +236,7 @@ TEST(only_reads, what_is_appended_stands_behind_it_and_no_empty_answer_between) 
         EXPECT_EQ(said->usage.reused_tokens, read_tokens) << name;
         EXPECT_EQ(said->usage.prompt_tokens, at_once->usage.prompt_tokens) << name;
         EXPECT_EQ(said->text, at_once->text) << name;
-        // Once it is answered the next turn stands behind the answer.
+        // Once it is answered the next turn comes after the answer.
         auto again = run(*engine, appended(name, "And then?", 5));
         EXPECT_EQ(again->usage.why, miss_reason::none) << name;
         EXPECT_GT(again->usage.reused_tokens, said->usage.prompt_tokens - 1) << name;

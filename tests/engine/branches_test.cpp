@@ -95,7 +95,7 @@ TEST_F(branches, are_found_by_the_sessions_name_also_after_a_restart) {
     const std::vector<storage::agent_id> names{*storage::agent_id::parse(title->agent)};
     EXPECT_EQ(engine_->branches(id), names);
     EXPECT_TRUE(engine_->branches(names[0]).empty());
-    // Whoever goes on with it takes nothing from the session's.
+    // A request that continues it takes nothing from the session's.
     const auto more =
         run(*engine_, tests::ask("", chat_of({"A title, please.", title->text, "Why?"}), 8));
     ASSERT_EQ(more->agent, title->agent);
@@ -118,7 +118,7 @@ TEST_F(branches, a_turn_that_is_asked_again_or_goes_another_long_way_is_the_sess
     EXPECT_EQ(run(*engine_, named)->agent, session);
 }
 
-// Behind a turn that runs wait two branches and the next turn: whoever's turn comes makes way.
+// Two branches and the next turn wait for a turn that runs: each gives way when it has ended.
 TEST_F(branches, that_wait_behind_their_session_are_all_answered) {
     const auto first = ask(with_tool(chat_of({long_paste(6)})));
     std::vector<std::shared_ptr<transcript>> sinks;
@@ -168,7 +168,8 @@ TEST_F(branches, a_conversation_without_a_name_goes_on_behind_an_answer_that_was
     EXPECT_EQ(third->agent, first->agent);
     EXPECT_GE(third->usage.reused_tokens,
               second->usage.prompt_tokens + second->finished->output_tokens - 1);
-    // It has the answer that came to its end behind it, so what parts in front of that is another.
+    // The answer that came to its end follows it, so a prompt that diverges before that is another
+    // one.
     told.push_back("What is my dog called?");
     told.push_back(third->text);
     break_off(turns_and("Tell me everything."));

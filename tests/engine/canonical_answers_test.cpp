@@ -50,7 +50,7 @@ TEST(canonical_answers, are_those_of_an_engine_without_memories) {
         EXPECT_EQ(said->usage.prompt_tokens, expected->usage.prompt_tokens) << agent;
         EXPECT_GT(said->usage.reused_tokens, first->usage.prompt_tokens - 4) << agent;
     }
-    // The agent itself goes on behind what it said.
+    // The agent itself continues after its own words.
     const auto own = run(*engine, ask("a", chat));
     EXPECT_EQ(own->usage.reused_tokens, first->usage.prompt_tokens + said_tokens - 1);
 }

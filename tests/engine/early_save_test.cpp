@@ -1,5 +1,5 @@
-// What is saved while an answer is being made never takes the place of a longer version of the same
-// conversation that a client has been told is saved.
+// A save while an answer is being made never replaces a longer version of the same conversation
+// that a client knows to be saved.
 
 #include <gtest/gtest.h>
 
@@ -82,7 +82,7 @@ std::pair<std::size_t, std::size_t> least_saved(engine& runner, const std::strin
 
 class early_save : public testing::TestWithParam<bool> {
   protected:
-    /// An agent with one answer, named m1, that ends some tokens behind a block.
+    /// An agent with one answer, named m1, that ends some tokens after a block.
     std::size_t tell_it(engine& runner, int answer_tokens = 40) {
         auto said = run(runner, named("m1", chat_of({long_paste(8)}), answer_tokens));
         EXPECT_TRUE(said->finished && said->finished->saved);

@@ -36,8 +36,8 @@ std::vector<std::string> questions() {
     return {notes, "How many days?", "And what fell?"};
 }
 
-/// The questions one after the other, each answer in front of the next one.
-/// `replayed`: what stands for each answer in later turns, instead of the answer itself.
+/// The questions one after the other, each answer in front of the next one. `replayed`: the text
+/// that replaces each answer in later turns.
 template <class Engine>
 std::vector<std::string> answers_of(Engine engine_for_turn, const char* replayed = nullptr) {
     std::vector<std::string> turns, answers;
@@ -70,8 +70,9 @@ TEST(engine_latent, answers_are_equal_hot_restored_and_cold_and_a_restart_loses_
                 EXPECT_EQ(said->usage.reused_tokens > 256, turns.size() > 1);
                 return said->text;
             });
-        // What a random model says is no text that its tokenizer would write so, and an agent goes
-        // on with the tokens that it sampled: a stranger is compared where other words stand there.
+        // A random model's answer is no text that its tokenizer would write so, and an agent goes
+        // on with the tokens that it sampled: a stranger is compared with other words in their
+        // place.
         const auto ask_stranger = [&](const std::vector<std::string>& turns) {
             const auto stranger = "b" + std::to_string(turns.size());
             tests::temp_dir empty;

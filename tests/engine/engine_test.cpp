@@ -325,7 +325,7 @@ TEST(engine, an_anonymous_conversation_is_recognised_by_its_content) {
     EXPECT_NE(other->agent, first->agent);
 }
 
-// The end of an answer may reach the client on one thread while another still cleans up behind it.
+// The end of an answer may reach the client on one thread while another still cleans up.
 TEST(engine, an_agent_is_free_the_moment_its_answer_has_ended) {
     tests::temp_dir dir;
     auto engine = load(options_in(dir.path()));

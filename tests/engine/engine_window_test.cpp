@@ -133,7 +133,7 @@ TEST(engine_window, choices_slide_each_by_itself_and_the_first_is_remembered_who
         request.choices = choices;
         auto said = run(*engine, request);
         EXPECT_TRUE(said->finished && said->finished->saved);
-        // Behind another's first step the choices are gone for certain.
+        // After another's first step the choices are gone for certain.
         auto other = run(*engine, ask("b", chat_of({"Hello."}), 1));
         const auto blocks_of = [](int tokens) {
             return static_cast<std::uint64_t>(tokens / block_tokens) + 1;
@@ -195,9 +195,10 @@ TEST(engine_window, random_histories_of_agents_never_change_an_answer) {
         const std::string agent = "agent" + std::to_string(below(4));
         std::vector<std::string>& mine = turns[agent];
         const int action = below(8);
-        if (action == 0) mine = turns["agent" + std::to_string(below(4))];      // a fork
-        if (action == 1 && mine.size() >= 2) mine.resize(mine.size() - 2);      // a turn taken back
-        if (action == 2 && !mine.empty()) mine[mine.size() - 2] += " Really.";  // and told anew
+        if (action == 0) mine = turns["agent" + std::to_string(below(4))];  // a fork
+        if (action == 1 && mine.size() >= 2) mine.resize(mine.size() - 2);  // a turn taken back
+        if (action == 2 && !mine.empty())
+            mine[mine.size() - 2] += " Really.";  // the client changes its history
         if (action == 3) {
             engine.reset();
             engine = load(options_in(dir.path(), model, frames));

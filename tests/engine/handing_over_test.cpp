@@ -20,12 +20,12 @@ using tests::chat_of;
 using tests::load;
 using tests::options_in;
 
-/// What all requests of a test were told, in order, and where the groups ended.
+/// The events of all requests of a test, in order, and where the groups ended.
 struct record {
     std::mutex mutex;
     std::condition_variable changed;
-    std::set<int> group;  // who was told something since the last group's end
-    bool open = false;    // somebody was, and the end is still to come
+    std::set<int> group;  // requests with an event since the last group's end
+    bool open = false;    // there was an event, and the group's end is still to come
     int ended = 0;
     int tokens = 0;
     int tokens_of_all = 0;  // in groups in which every request had a token
@@ -79,7 +79,7 @@ TEST(engine, tokens_of_one_step_are_handed_over_together) {
     std::unique_lock lock(all.mutex);
     ASSERT_TRUE(
         all.changed.wait_for(lock, std::chrono::minutes(2), [&] { return all.ended == requests; }));
-    EXPECT_FALSE(all.open);  // each group's end was told
+    EXPECT_FALSE(all.open);  // each group's end was reported
     EXPECT_EQ(all.tokens, requests * answer);
     // They decode together but for the few steps in which the others' prompts are read.
     EXPECT_GE(all.tokens_of_all, requests * answer * 3 / 4);

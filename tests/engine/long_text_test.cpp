@@ -19,7 +19,7 @@ using tests::load;
 using tests::options_in;
 using tests::run;
 
-// Each token stands for so many bytes at most that the text's length says enough.
+// The largest token is so short that the text's length says enough.
 TEST(long_text, a_text_that_cannot_fit_by_its_bytes_is_refused_before_it_is_tokenised) {
     tests::temp_dir dir;
     auto engine = load(options_in(dir.path()));

@@ -1,5 +1,5 @@
-// Answers that a request begins, and answers that a limit cut: what is said next, and what of the
-// memory the turns behind them reuse.
+// Answers that a request begins, and answers that a limit cut: what is said next, and how much of
+// the memory the next turns reuse.
 
 #include <gtest/gtest.h>
 
@@ -30,7 +30,7 @@ generation_request going_on(const std::string& agent, std::vector<std::string> t
     return request;
 }
 
-/// Tokens that an agent remembers behind an answer.
+/// The tokens in an agent's memory after an answer.
 int stored_by(const transcript& answer) {
     return answer.usage.prompt_tokens + answer.finished->output_tokens - 1;
 }

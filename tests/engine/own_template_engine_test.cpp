@@ -34,7 +34,7 @@ TEST(engine_own_template, answers_and_remembers_as_through_its_familys_renderer)
     ASSERT_TRUE(second->finished) << (second->failed ? second->failed->what : "no end");
     EXPECT_EQ(second->tokens, expected->tokens);
     EXPECT_EQ(second->usage.reused_tokens, expected->usage.reused_tokens);
-    // The question alone, behind what the engine remembers.
+    // The question alone, appended to the engine's memory.
     generation_request next = ask("a", chat_of({"And my cat?"}));
     next.append = true;
     auto third = run(*own, next);

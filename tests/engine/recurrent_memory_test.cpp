@@ -1,5 +1,5 @@
 // Memories of a model with recurrent layers: the same answers word for word, whether its states are
-// computed anew, in the pool, read from disk, shared or gone on from. Method: trained models of
+// computed again, in the pool, read from disk, shared or continued. Method: trained models of
 // Qwen3.5's architecture; one has all of its memory in the recurrent states, the other recalls by
 // attention, and a third says nothing of use and depends on both.
 
@@ -29,7 +29,7 @@ using semantic::tests::run;
 using semantic::tests::temp_dir;
 using semantic::tests::transcript;
 
-/// Where the model lies: in the tree, or beside it; empty: nowhere.
+/// The model's folder: in the tree, or next to it; empty: there is none.
 std::string folder_of(const std::string& name) {
     const std::string source = SEMANTIC_SOURCE_DIR;
     for (const std::string& path :

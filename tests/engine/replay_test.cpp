@@ -27,7 +27,7 @@ conversation with_weather_tool(conversation chat) {
     return chat;
 }
 
-/// The answer as a client sends it back: `reworded` spells the arguments anew.
+/// The answer as a client sends it back: `reworded` spells the arguments differently.
 message sent_back(const std::string& answer, bool reworded) {
     auto parser = make_output_parser("chatml", true);
     auto pieces = parser->push(answer);

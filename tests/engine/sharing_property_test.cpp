@@ -214,8 +214,8 @@ class many_agents {
         }
         return request;
     }
-    /// Some of those that go on say only what is new: behind an answer's name, or behind whatever
-    /// the agent remembers.
+    /// Some of the continuing requests send only the new text: after an answer's name, or after all
+    /// of the agent's memory.
     void say_only_what_is_new(const spoken& chat, asked& one) {
         if (chat.last_answer.empty() || one.turns.size() != chat.turns.size() + 1) return;
         if (!engine_->find_thread(chat.tenant, chat.last_answer)) return;
@@ -265,8 +265,8 @@ class many_agents {
         }
     }
 
-    /// The prompt is the conversation's text, the answer what the model says behind its tokens, and
-    /// nothing was reused that nobody of the tenant had said.
+    /// The prompt is the conversation's text, the answer what the model says after its tokens, and
+    /// only text that the tenant has sent or received was reused.
     void compare(const asked& one) {
         const transcript& said = *one.sink;
         const storage::tenant_id& tenant = one.request.tenant;

@@ -2,7 +2,7 @@
 // SEMANTIC_SOAK_SEED makes another run of it. Without the first it is skipped.
 //
 // Goal: whatever happens around a request, it says what it says alone on a cold engine. Method: an
-// engine with a small pool runs random conversations of random lengths beside each other; requests
+// engine with a small pool runs random conversations of random lengths at the same time; requests
 // are cancelled in the middle, conversations forked, and the engine itself is replaced by one with
 // other chunks, threads and places that finds the memory on disk. Each answer is compared with that
 // of a fresh engine which has nothing else to do, knows the agent's tokens and has to compute all

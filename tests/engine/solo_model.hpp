@@ -1,5 +1,5 @@
 #pragma once
-// What an answer is compared with: the model alone. Token ids in, the tokens that it draws behind
+// What an answer is compared with: the model alone. Token ids in, the tokens that it draws after
 // them out; no agent, no memory, no batch. Token ids and not text, because a memory holds what was
 // sampled, and that need not be what tokenising its text gives.
 
@@ -51,7 +51,7 @@ class solo_model {
         return pool_->layout().frames_for(tokens_max_, 64) * pool_->layout().frame_bytes();
     }
 
-    /// Returns: [answer.size()] the token that is drawn behind `prompt` and the part of `answer`
+    /// Returns: [answer.size()] the token that is drawn after `prompt` and the part of `answer`
     /// before it. Equal to `answer` when that is what the model says. Requires: a seed, unless
     /// greedy.
     std::vector<storage::token_id> drawn(std::vector<storage::token_id> prompt,

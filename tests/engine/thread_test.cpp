@@ -110,7 +110,7 @@ TEST(engine_thread, goes_on_after_a_restart_with_its_tools) {
     ASSERT_EQ(turn->tools.told.size(), 1u);
     EXPECT_EQ(turn->tools.told[0].name, "get_weather");
     EXPECT_TRUE(turn->tools.told[0].strict);
-    EXPECT_EQ(turn->effort, "");  // this template tells none
+    EXPECT_EQ(turn->effort, "");  // this template has none
     conversation result;
     result.messages.push_back({role::tool, {tool_result_part{"any", "sunny, 21 degrees"}}});
     result.tools = turn->tools.told;
@@ -148,8 +148,8 @@ TEST(engine_thread, a_turn_that_was_broken_off_can_be_asked_again) {
     EXPECT_EQ(again->agent, "t");
 }
 
-// Goal: whoever reaches an agent by its name and by its answer's name at once is answered one after
-// the other.
+// Goal: requests that reach an agent by its name and by its answer's name at once are answered one
+// after the other.
 TEST(engine_thread, a_turn_waits_for_what_its_agent_is_doing) {
     tests::temp_dir dir;
     auto engine = load(options_in(dir.path()));

@@ -118,7 +118,7 @@ TEST_F(forged_turn, what_is_appended_leaves_the_memory_as_it_was) {
     }
 }
 
-/// A memory whose answer was sampled as these tokens, behind the prompt of "Hi.".
+/// A memory whose answer was sampled as these tokens, after the prompt of "Hi.".
 class sampled_control : public forged_turn {
   protected:
     void answered(const std::string& id, const std::vector<token_id>& answer) {
@@ -184,7 +184,7 @@ TEST_F(sampled_control, a_spelling_that_the_model_wrote_stays_text) {
             prompts_.resolve(ask("a", chat_of({"Hi.", sent_back, "Go on."})), nobody_is_busy);
         EXPECT_EQ(next->match, match_kind::extend) << sent_back;
         EXPECT_EQ(next->reuse_tokens, static_cast<int>(tokens_.size()));
-        // A front that another one needs is tokenised anew, and the turn with it.
+        // A beginning that differs is tokenised again, and the turn with it.
         conversation reworded = chat_of({"Hi there.", sent_back, "Go on."});
         next = prompts_.resolve(ask("a", reworded), nobody_is_busy);
         EXPECT_EQ(control_count(next->tokens),

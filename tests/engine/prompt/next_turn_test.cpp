@@ -1,4 +1,4 @@
-// Goal: what is rendered behind an answer is what the whole conversation's prompt has there.
+// Goal: the text rendered after an answer is what the whole conversation's prompt has there.
 
 #include "engine/prompt/next_turn.hpp"
 

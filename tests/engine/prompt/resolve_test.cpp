@@ -68,7 +68,7 @@ TEST_F(resolver_, a_memory_without_a_cut_before_the_parting_is_too_short) {
     auto whole = prompts.resolve(ask("x", chat_of({"Hello there."})), nobody_is_busy);
     storage::agent_state state{*storage::agent_id::parse("a")};
     state.text = whole->text;
-    state.tokens = {whole->tokens.back()};  // one token that stands for everything
+    state.tokens = {whole->tokens.back()};  // one token that spells everything
     state.token_ends = {static_cast<std::uint32_t>(whole->text.size())};
     put(std::move(state));
     auto prompt = prompts.resolve(ask("a", chat_of({"Hello you."})), nobody_is_busy);
@@ -77,8 +77,8 @@ TEST_F(resolver_, a_memory_without_a_cut_before_the_parting_is_too_short) {
     EXPECT_EQ(prompt->why, miss_reason::too_short);
 }
 
-// Every text an agent may have; whoever shares most with the prompt must be its source, though
-// many more share nearly as much.
+// Texts of many agents; the one that shares most with the prompt must be its source, though many
+// more share nearly as much.
 TEST_F(resolver_, the_longest_prefix_of_all_agents_is_found_among_many_that_are_nearly_as_long) {
     resolver prompts(words_, chat_, *store_, words_.vocabulary());
     std::string words = "one two three four five six seven eight nine ten ";

@@ -56,7 +56,7 @@ class shared_tokens : public tests::stored_prompts {
     std::shared_ptr<const storage::agent_state> memory(const storage::agent_id& id) const {
         return store_->find(id);
     }
-    /// Expects the prompt of an agent that nobody told anything.
+    /// Expects the prompt of an agent without earlier turns.
     void expect_as_if_alone(const resolved_prompt& prompt, const conversation& chat) const {
         EXPECT_EQ(prompt.text, *chat_.render(chat, {}));
         EXPECT_EQ(prompt.tokens, words_.encode(prompt.text));

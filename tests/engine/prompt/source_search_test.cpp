@@ -13,7 +13,7 @@ using tests::nobody_is_busy;
 
 class source_search_ : public tests::stored_prompts {
   protected:
-    /// An agent that was told the text, by nobody's answer.
+    /// An agent whose memory is the text, without an answer.
     storage::agent_id told(const std::string& id, const std::string& text,
                            const storage::tenant_id& tenant = {}) {
         storage::agent_state state{storage::agent_id::parse(id)->owned_by(tenant)};

@@ -22,7 +22,7 @@ class told_day_ : public tests::stored_prompts {
         return *prompts_.resolve(request, nobody_is_busy);
     }
 
-    /// Stores what the request would leave behind, with `answer` as the model's words.
+    /// Stores the memory that the request would leave, with `answer` as the model's words.
     storage::agent_id remember(std::optional<std::string> agent, const conversation& chat,
                                const std::string& answer) {
         resolved_prompt prompt = resolve(std::move(agent), chat);
@@ -73,7 +73,7 @@ TEST_F(told_day_, an_anonymous_conversation_of_yesterday_is_found_today) {
     resolved_prompt elsewhere = resolve("b", chat_of({"Hello.", "Hi.", "And now?"}));
     EXPECT_GT(elsewhere.reuse_tokens, 0);
     EXPECT_TRUE(tells(elsewhere, "01 Mar 2026"));
-    // A conversation that nobody remembers is told today.
+    // A conversation without a memory gets the current day.
     EXPECT_TRUE(tells(resolve({}, chat_of({"Good day.", "Hi.", "And now?"})), "02 Mar 2026"));
 }
 

@@ -1,4 +1,4 @@
-// Goal: earlier calls that are told as text are what the model's parser reads as these calls.
+// Goal: the model's parser reads earlier calls that are rendered as text as the same calls.
 
 #include "engine/text/output/call_text.hpp"
 

@@ -118,10 +118,10 @@ conversation after(std::vector<content_part> parts) {
     return chat;
 }
 
-/// The source that stands in the tree for a family's template says the same as that.
+/// Expects the tree's own source for a family's template to render the same text.
 void expect_source_says(const std::string& name, const conversation& chat,
                         const render_options& options, const std::string& expected) {
-    // An own template is told a message's texts as one.
+    // An own template gets a message's texts as one.
     for (const message& one : chat.messages)
         if (one.from == role::user && one.parts.size() > 1) return;
     // It gets empty parameters where a tool has none, and integers of 64 bits with a sign.
@@ -316,7 +316,7 @@ TEST(chat_template, turns_end_with_the_tokens_of_the_family) {
     for (const auto& [name, tokens] : cases) {
         EXPECT_THAT(family(name).stop_tokens(), ::testing::IsSupersetOf(tokens)) << name;
     }
-    // This one ends a message and not the turn: the model goes on behind its reasoning.
+    // This one ends a message and not the turn: the model goes on after its reasoning.
     EXPECT_THAT(family("harmony").stop_tokens(), ::testing::Not(::testing::Contains("<|end|>")));
 }
 

@@ -1,4 +1,4 @@
-// Histories that a template has no place for: they are told in the nearest shape that it renders.
+// Histories that a template has no place for: they are rendered in the nearest shape that it has.
 
 #include "engine/text/template/conversation_fit.hpp"
 
@@ -122,7 +122,7 @@ TEST(conversation_fit, system_texts_at_the_start_are_joined_where_there_is_one_p
     EXPECT_EQ(rendered(own(bare), chat_of({system("A")})), "[user]A[assistant]");
 }
 
-// Where the tools stand in the first message of the user.
+// For templates with the tools in the first message of the user.
 TEST(conversation_fit, system_texts_at_the_start_are_joined_in_front_of_tools) {
     names changes;
     conversation chat = chat_of({system("A"), system("B"), user("Hi")});
@@ -309,7 +309,7 @@ TEST(conversation_fit, channels_that_a_client_sends_back_as_text_are_told_apart)
     EXPECT_THAT(text, Not(HasSubstr("hm")));
 }
 
-// Whoever goes on with a conversation reads its memory, so the rendering of a longer one begins
+// A request that continues a conversation uses its memory, so the rendering of a longer one begins
 // with that of the shorter one as far as the client has changed nothing.
 TEST(conversation_fit, a_longer_conversation_goes_on_where_the_shorter_one_ended) {
     const std::vector<message> all{
@@ -344,7 +344,7 @@ TEST(conversation_fit, a_longer_conversation_goes_on_where_the_shorter_one_ended
                 conversation longer = shorter;
                 longer.messages.assign(all.begin(), all.begin() + static_cast<long>(length));
                 const std::string after = rendered(by, longer);
-                // A result may be joined by what comes behind it, in front of its end.
+                // The next text may be joined to a result before its end.
                 const std::size_t common = static_cast<std::size_t>(
                     std::mismatch(before.begin(), before.end(), after.begin(), after.end()).first -
                     before.begin());
@@ -487,7 +487,7 @@ TEST(conversation_fit, abilities_are_what_requests_find) {
 }
 
 TEST(conversation_fit, a_template_that_raises_over_a_shape_gets_the_nearest_that_it_takes) {
-    // Over reasoning and a text beside one call.
+    // Raises for reasoning, and for a text next to one call.
     const std::string picky =
         "{%- for m in messages %}{%- if m.tool_calls and m.thinking and m.content %}"
         "{{- raise_exception('one of them') }}{%- endif %}"

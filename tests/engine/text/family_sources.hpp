@@ -1,7 +1,7 @@
 #pragma once
 // Templates in Jinja that say what a family's renderer says: our own words for what published ones
 // print. Not of families whose templates are long (llama3, harmony): published_templates_test.cpp
-// has those where they lie beside the tree.
+// reads those where they lie next to the tree.
 
 #include <boost/json.hpp>
 

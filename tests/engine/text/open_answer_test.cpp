@@ -1,4 +1,4 @@
-// Prompts that end inside an answer, or with the last message, and what templates are told.
+// Prompts that end inside an answer, or with the last message, and the inputs of templates.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -53,7 +53,7 @@ TEST(open_answer, goes_on_behind_its_text_in_every_family) {
         EXPECT_TRUE(prompt->is_content(text.size() - 1));
         const auto turn = find_turn(text, prompt->content(), rules.turn_begin());
         ASSERT_TRUE(turn);
-        // In front of it stands what begins an answer.
+        // The text that begins an answer comes before it.
         const std::string asked = *rules.render(asking());
         const std::string_view front(asked.data(), asked.rfind(rules.turn_begin()));
         EXPECT_EQ(text.substr(0, *turn), front);
@@ -125,7 +125,7 @@ TEST(open_message, ends_behind_its_text_and_what_it_becomes_begins_with_it_in_ev
         EXPECT_TRUE(family(each.name).render(longer)->starts_with(read->bytes()));
         longer.messages.back() = {role::user, {text_part{"Who are you? Say it."}}};
         EXPECT_TRUE(family(each.name).render(longer)->starts_with(read->bytes()));
-        // Others stand behind it as they do in the whole conversation.
+        // Later messages follow it as they do in the whole conversation.
         conversation next;
         next.messages.push_back({role::user, {text_part{"And I?"}}});
         const auto tail = render_after_message(family(each.name), next, {});

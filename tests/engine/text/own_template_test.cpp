@@ -93,7 +93,7 @@ std::vector<conversation> conversations() {
 TEST(own_template, says_how_its_model_writes_calls_and_reasoning) {
     const std::string turns =
         "{% for m in messages %}{{ '<|' + m.role + '|>' + m.content }}{% endfor %}";
-    // Without tools of its own they are told as text, and calls are asked for in Hermes' form.
+    // A template without tools gets them as text, and calls are asked for in Hermes' form.
     EXPECT_EQ(template_of(turns).answers(), answer_format{.calls = call_format::hermes});
     const std::string tools = "{% if tools %}{{ tools|tojson }}[TOOL_CALLS]{% endif %}";
     EXPECT_EQ(template_of(tools + turns).answers().calls, call_format::mistral);
@@ -241,7 +241,7 @@ TEST(own_template, one_that_is_for_tools_gets_an_empty_list_without_them) {
     conversation offered = saying("a");
     offered.tools.push_back({"f", "d", ""});
     EXPECT_EQ(*template_of(source).render(offered), "[f]a");
-    // Others are told nothing, as the reference has it.
+    // Others get nothing, as the reference has it.
     EXPECT_EQ(*template_of("{{ tools is none }}{{ messages[0].content }}").render(saying("a")),
               "Truea");
 }
@@ -317,7 +317,7 @@ TEST(own_template, a_turn_without_a_place_of_its_own_is_made_of_its_parts) {
     EXPECT_EQ(*made.render(chat),
               "<|user|>a<|end|><|assistant|> first <|end|><|user|>b<|end|><|assistant|>"
               "<think></think>second<|end|><|assistant|>");
-    // A client's stand-in is its text.
+    // A placeholder that a client sends is only text.
     chat = saying("sampled-turn-9a3e51c7d4-1.");
     chat.messages.push_back(sampled_turn_of("<|assistant|> x ", {text_part{"x"}}));
     chat.messages.push_back({role::user, {text_part{"sampled-turn-9a3e51c7d4-1."}}});
@@ -345,7 +345,7 @@ TEST(own_template, a_family_says_what_the_template_of_its_published_models_says)
         const auto own = chat_template::load(file.string(), own_template_family);
         if (!native || !own || !native->assumed().empty()) continue;
         for (const conversation& chat : conversations()) {
-            // A family also tells the tools that the template would leave out.
+            // A family also renders the tools that the template would leave out.
             if (!chat.tools.empty() && !own->shape().tools) continue;
             const auto expected = own->render(chat);
             const auto got = native->render(chat);

@@ -92,8 +92,8 @@ class late_tools : public tests::stored_prompts {
     }
 };
 
-// Goal: a tool that appears in turn 5 of 10 costs the tokens of its definition and no more, whoever
-// brings it. Method: the same conversation is read with and without it.
+// Goal: a tool that appears in turn 5 of 10 costs the tokens of its definition and no more,
+// whichever message brings it. Method: the same conversation is read with and without it.
 TEST_F(late_tools, a_tool_that_comes_in_turn_five_of_ten_costs_its_definition_alone) {
     for (const char* name : {"chatml", "llama3", "harmony", "qwen3"}) {
         SCOPED_TRACE(name);

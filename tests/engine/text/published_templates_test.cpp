@@ -295,14 +295,14 @@ TEST(published_templates, each_has_the_form_of_calls_that_the_table_names) {
         if (!own) continue;
         EXPECT_EQ(name_of(own->answers().calls), text_at(*row, "calls")) << name;
         EXPECT_EQ(name_of(own->answers().thinking), text_at(*row, "thinking")) << name;
-        // A family's renderer that stands in for the template has its form.
+        // A family's renderer that replaces the template has its form.
         if (own->answers().calls == call_format::none) continue;
         const semantic::tests::temp_dir model;
         std::ofstream(model / "tokenizer_config.json") << boost::json::serialize(
             boost::json::object{{"chat_template", source}, {"eos_token", "</s>"}});
         const auto native = chat_template::load(model.path());
         ASSERT_TRUE(native) << name;
-        // Tools that are told as text ask for another form.
+        // Tools that are rendered as text ask for another form.
         if (!native->shape().tools) continue;
         EXPECT_EQ(native->answers().calls, own->answers().calls) << name;
     }

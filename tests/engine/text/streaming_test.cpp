@@ -116,7 +116,7 @@ TEST(stop_matcher, the_earliest_match_wins_and_then_the_first_to_be_complete) {
         {{"abx", "bcd"}, "xabcd", "xa", "bcd"},
         {{"abcd", "bc"}, "xabcy", "xa", "bc"},
         {{"abcd", "bc"}, "xabcd", "x", "abcd"},
-        {{"abcd", "bc"}, "xabc", "xa", ""},  // known only at the end: cut, but not told
+        {{"abcd", "bc"}, "xabc", "xa", ""},  // known only at the end: cut, but not reported
         {{"aab"}, "aaab", "a", "aab"},
         {{"\n\nUser:"}, "a\n\n\nUser: b", "a\n", "\n\nUser:"},
         {{"日本"}, "日日本", "日", "日本"},

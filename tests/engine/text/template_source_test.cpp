@@ -98,7 +98,7 @@ TEST(template_source, the_template_for_tools_is_taken_where_there_are_tools) {
     EXPECT_EQ(*made->render(chat), "[user]Hi");
     chat.tools = {{"look", "", "{}"}};
     EXPECT_THAT(*made->render(chat), HasSubstr("}}]<user>Hi"));
-    // Its forms of calls, and that it tells the day, are the model's.
+    // Its forms of calls, and that it prints the day, are the model's.
     EXPECT_EQ(made->answers().calls, call_format::hermes);
     EXPECT_TRUE(made->prints_day());
     EXPECT_THAT(made->identity(), HasSubstr("tools: "));

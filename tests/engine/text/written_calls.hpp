@@ -133,7 +133,7 @@ class writer {
     }
 
     struct written_at {
-        std::string line;  // in front of a mark, where something stands before it
+        std::string line;  // the break before a mark, where text precedes it
         int index;
         bool is_last;
     };
@@ -483,7 +483,7 @@ inline void writer::write_plain_call(std::string& to, const said& call, const wr
     }
 }
 
-/// What a model thinks before it calls is told apart, too.
+/// The text that a model thinks before it calls is separated, too.
 inline void writer::think(answer& out) {
     if (maybe()) return;
     out.written = "<|channel|>analysis<|message|>hm<|end|><|start|>assistant" + out.written;
