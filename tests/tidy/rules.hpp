@@ -26,6 +26,7 @@ inline constexpr std::size_t file_lines_max = 600;        // a file has one subj
 inline constexpr std::size_t folder_files_max = 24;       // a folder is seen whole
 inline constexpr std::size_t document_columns_max = 160;  // a document is read in any editor
 inline constexpr std::size_t front_lines_max = 150;       // README.md is read in a minute or two
+inline constexpr std::size_t exceptions_max = 39;         // a rule with more is none
 
 /// A place where a rule does not hold, and why it may.
 struct exception {
@@ -60,8 +61,6 @@ findings leftovers(const tree& files);          // notes to oneself
 findings coroutine_lambdas(const tree& files);  // GCC 12 destroys their captures twice
 findings detached_work(const tree& files);      // whatever is spawned is waited for
 findings measured_parsers(const tree& files);   // tests/cost feeds what reads clients' bodies
-findings plain_names(const tree& files);        // no name is a preposition or a pronoun
-findings plain_comments(const tree& files);     // nor has a comment a word to stumble over
 findings module_readmes(const tree& files);     // each folder says what it is
 findings readme_paths(const tree& files);       // what a README names exists
 findings document_links(const tree& files);     // every link leads to a file, and to a heading
@@ -82,12 +81,11 @@ findings unreachable(const tree& files);         // nothing is dead weight
 findings plain_documents(const tree& files, const std::vector<exception>& allowed);
 findings stale_words(const tree& files, const std::vector<exception>& allowed);
 
-/// The files with how much of each file may be what plain_names and plain_comments refuse, and
-/// their text for the tree as it is.
-inline constexpr const char* allowed_names_file = "tests/tidy/allowed_names.txt";
-inline constexpr const char* allowed_words_file = "tests/tidy/allowed_words.txt";
-std::string counted_names(const tree& files);
-std::string counted_words(const tree& files);
+/// Names that are prepositions or pronouns. The subject of an exception is such a name; it may be
+/// declared in its file as often as it likes.
+findings plain_names(const tree& files, const std::vector<exception>& allowed);
+findings stale_names(const tree& files, const std::vector<exception>& allowed);
+findings plain_comments(const tree& files);  // the same words as in documents, without exceptions
 
 /// Exceptions that nothing needs any more.
 findings stale(const tree& files, const exceptions& allowed);

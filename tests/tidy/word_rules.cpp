@@ -1,8 +1,7 @@
-// The rules about words: what names may be, and which words documents do without.
+// The rules about words: what names may be, and which words documents and comments do without.
 
 #include <algorithm>
 #include <array>
-#include <map>
 #include <regex>
 #include <string_view>
 
@@ -49,13 +48,6 @@ bool is_excepted_line(const std::vector<exception>& allowed, const source& file,
     });
 }
 
-/// How many words of some kind a file has, and where the last of them is.
-struct counted_in_file {
-    std::size_t count = 0;
-    std::size_t line = 0;
-    std::string name;
-};
-
 constexpr std::array<std::string_view, 15> no_nouns{"around", "behind", "beside", "in",    "into",
                                                     "of",     "on",     "them",   "upon",  "what",
                                                     "which",  "who",    "whom",   "whose", "with"};
@@ -83,9 +75,10 @@ bool is_declared(std::string_view line, std::size_t start, std::size_t end) {
     return !word.empty() && std::find(no_types.begin(), no_types.end(), word) == no_types.end();
 }
 
-/// The names that the code of a file declares and that are prepositions or pronouns.
-counted_in_file names_that_are_no_nouns(const source& file) {
-    counted_in_file names;
+/// The names that the code of a file declares and that are prepositions or pronouns; the message of
+/// each finding is the name alone.
+findings names_that_are_no_nouns(const source& file) {
+    findings names;
     for (std::size_t i = 0; i < file.code.size(); ++i) {
         const std::string_view line = file.code[i];
         for (std::size_t at = 0; at < line.size(); ++at) {
@@ -97,76 +90,21 @@ counted_in_file names_that_are_no_nouns(const source& file) {
             if (std::find(no_nouns.begin(), no_nouns.end(), name) == no_nouns.end()) continue;
             // The method of std::exception has the name that the library gave it.
             if (line.substr(at).starts_with("() const noexcept")) continue;
-            if (!is_declared(line, start, at)) continue;
-            ++names.count;
-            names.line = i + 1;
-            names.name = name;
+            if (is_declared(line, start, at))
+                names.push_back({file.path, i + 1, std::string(name)});
         }
     }
     return names;
 }
 
-/// The counts of `list`: a path and a number a line.
-std::map<std::string, std::size_t, std::less<>> allowed_counts(const tree& files,
-                                                               std::string_view list) {
-    std::map<std::string, std::size_t, std::less<>> allowed;
-    for (const source& file : files) {
-        if (file.path != list) continue;
-        for (const std::string& line : file.lines) {
-            const auto space = line.find(' ');
-            if (line.starts_with('#') || space == std::string::npos) continue;
-            allowed[line.substr(0, space)] = std::stoul(line.substr(space + 1));
-        }
-    }
-    return allowed;
-}
-
-/// The words of `plain_list` in a file's comments, and where the last of them is.
-counted_in_file words_of_comments(const source& file) {
-    counted_in_file words;
-    for (std::size_t i = 0; i < file.code.size(); ++i) {
-        const std::string& line = file.lines[i];
-        const auto start = line.find("//");
-        // In a literal a quote follows.
-        if (start == std::string::npos ||
-            file.code[i].find_first_not_of(' ', start) != std::string::npos) {
-            continue;
-        }
-        const std::string prose = prose_of(line.substr(start));
-        for (const plain_word& plain : plain_list) {
-            if (find_word(prose, plain.word) == std::string_view::npos) continue;
-            ++words.count;
-            words.line = i + 1;
-            words.name = plain.word;
-        }
-    }
-    return words;
-}
-
-/// What counts more in a file than `list` says that it may. `count` counts, `kind` says what.
-template <typename Count>
-findings beyond(const tree& files, std::string_view list, const std::string& kind, Count count) {
-    const auto allowed = allowed_counts(files, list);
-    findings found;
-    for (const source& file : files) {
-        const counted_in_file counted = count(file);
-        const auto limit = allowed.find(file.path);
-        const std::size_t most = limit == allowed.end() ? 0 : limit->second;
-        if (counted.count <= most) continue;
-        found.push_back({file.path, counted.line,
-                         std::to_string(counted.count) + " " + kind + ", " + std::to_string(most) +
-                             " may be there; the last one is \"" + counted.name + "\""});
-    }
-    return found;
-}
-
-template <typename Count>
-std::string counts_of(const tree& files, std::string text, Count count) {
-    for (const source& file : files) {
-        const std::size_t counted = count(file).count;
-        if (counted > 0) text += file.path + " " + std::to_string(counted) + "\n";
-    }
-    return text;
+/// The comment of line `index` of a file; empty where it has none.
+std::string_view comment_of(const source& file, std::size_t index) {
+    const std::string_view line = file.lines[index];
+    const auto start = line.find("//");
+    // In a literal a quote follows.
+    if (start == line.npos || file.code[index].find_first_not_of(' ', start) != std::string::npos)
+        return {};
+    return line.substr(start);
 }
 
 }  // namespace
@@ -206,32 +144,42 @@ findings stale_words(const tree& files, const std::vector<exception>& allowed) {
     return unneeded;
 }
 
-findings plain_names(const tree& files) {
-    return beyond(files, allowed_names_file, "names are prepositions or pronouns",
-                  names_that_are_no_nouns);
+findings plain_names(const tree& files, const std::vector<exception>& allowed) {
+    findings found;
+    for (const source& file : files) {
+        for (finding& name : names_that_are_no_nouns(file)) {
+            if (is_excepted(allowed, file.path, name.message)) continue;
+            name.message = "\"" + name.message + "\" is a preposition or a pronoun: name the thing";
+            found.push_back(std::move(name));
+        }
+    }
+    return found;
 }
 
-std::string counted_names(const tree& files) {
-    return counts_of(
-        files,
-        "# How many names of a file are prepositions or pronouns (tidy.names_name_things): no "
-        "file\n"
-        "# may have more. SEMANTIC_UPDATE_ALLOWED=1 build/bin/tidy_tests counts again.\n",
-        names_that_are_no_nouns);
+findings stale_names(const tree& files, const std::vector<exception>& allowed) {
+    findings unneeded;
+    for (const exception& e : allowed) {
+        const auto file = std::ranges::find(files, std::string(e.file), &source::path);
+        const findings names = file == files.end() ? findings{} : names_that_are_no_nouns(*file);
+        if (std::ranges::find(names, std::string(e.subject), &finding::message) == names.end())
+            unneeded.push_back({e.file, 0, "an exception nobody needs: " + std::string(e.subject)});
+    }
+    return unneeded;
 }
 
 findings plain_comments(const tree& files) {
-    return beyond(files, allowed_words_file, "words for which plain English has others",
-                  words_of_comments);
-}
-
-std::string counted_words(const tree& files) {
-    return counts_of(
-        files,
-        "# How many comments of a file have a word for which plain English has another\n"
-        "# (tidy.comments_use_plain_words): no file may have more.\n"
-        "# SEMANTIC_UPDATE_ALLOWED=1 build/bin/tidy_tests counts again.\n",
-        words_of_comments);
+    findings found;
+    for (const source& file : files) {
+        for (std::size_t i = 0; i < file.code.size(); ++i) {
+            const std::string prose = prose_of(std::string(comment_of(file, i)));
+            for (const plain_word& plain : plain_list) {
+                if (find_word(prose, plain.word) == std::string_view::npos) continue;
+                found.push_back({file.path, i + 1,
+                                 std::string("\"") + plain.word + "\", say: " + plain.instead});
+            }
+        }
+    }
+    return found;
 }
 
 }  // namespace semantic::tidy
