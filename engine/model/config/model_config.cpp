@@ -331,9 +331,10 @@ result<model_config> load_gguf(const std::string& path) {
         out->qkv_bias = read->qkv_bias;
         out->o_bias = read->o_bias;
     }
-    for (layer_config& layer : out->layers) {
-        if (layer.window == 0) layer.rope.divisors = read->rope_factors;
-    }
+    // Divisors of longrope are in the config that was parsed; a file has one kind or the other.
+    for (layer_config& layer : out->layers)
+        if (layer.window == 0 && !read->rope_factors.empty())
+            layer.rope.divisors = read->rope_factors;
     return out;
 }
 
@@ -391,7 +392,8 @@ void model_config::choose_rope(int tokens) {
 std::string model_config::rope_identity() const {
     for (const layer_config& layer : layers)
         if (!layer.rope.short_divisors.empty())
-            return layer.rope.divisors == layer.rope.short_divisors ? "rope=short" : "rope=long";
+            return layer.rope.divisors == layer.rope.short_divisors ? "rope=short"
+                                                                    : "rope=long factors";
     return "";
 }
 

@@ -3,6 +3,11 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "tests/engine/model/weights/golden_gguf.hpp"
 
 namespace semantic::engine {
 namespace {
@@ -92,6 +97,46 @@ TEST(rope_angles, a_position_has_the_same_angles_in_every_row) {
     // Each layer has the frequencies of its own parameters.
     EXPECT_NE(angles.cosines(0, 0)[half - 1], angles.cosines(1, 0)[half - 1]);
     EXPECT_FLOAT_EQ(angles.cosines(0, 0)[0], static_cast<float>(std::cos(12345.0)));
+}
+
+// Of a file that llama.cpp's converter made and of its folder, in short contexts and in long ones.
+TEST(rope_of_a_gguf, turns_as_that_of_its_folder) {
+    for (const auto& [name, folder] :
+         std::vector<std::pair<std::string, std::string>>{{"llama32", "llama32"},
+                                                          {"smollm3", "smollm3"},
+                                                          {"olmo3", "olmo3"},
+                                                          {"ministral3", "ministral3-published"},
+                                                          {"phi3", "phi3"},
+                                                          {"glm4moe", "glm4moe"},
+                                                          {"gemma4", "gemma4-published"}}) {
+        for (const int context : {512, 8192}) {
+            const auto load = [&, context = context](const std::string& path) {
+                auto config = model_config::load(path);
+                EXPECT_TRUE(config) << path;
+                if (context <= config->context_tokens_max) config->choose_rope(context);
+                return std::move(*config);
+            };
+            const model_config published =
+                load(SEMANTIC_SOURCE_DIR "/tests/golden/models/" + folder);
+            const model_config made = load(tests::golden_gguf(name + ".gguf", folder));
+            EXPECT_EQ(made.rope_identity(), published.rope_identity());
+            ASSERT_EQ(made.layers.size(), published.layers.size());
+            for (std::size_t i = 0; i < made.layers.size(); ++i) {
+                const auto frequencies = [&](const model_config& config) {
+                    const rope_parameters& rope = config.layers[i].rope;
+                    return rope_frequencies(rope,
+                                            rope.rotated(config.head_dim_of(config.layers[i])));
+                };
+                const std::vector<float> got = frequencies(made), expected = frequencies(published);
+                ASSERT_EQ(got.size(), expected.size()) << name << " " << i;
+                for (std::size_t pair = 0; pair < got.size(); ++pair)
+                    EXPECT_NEAR(got[pair], expected[pair], 1e-20f + 1e-6f * expected[pair])
+                        << name << ", context " << context << ", layer " << i << ", " << pair;
+                EXPECT_NEAR(made.layers[i].rope.amplitude, published.layers[i].rope.amplitude,
+                            1e-6);
+            }
+        }
+    }
 }
 
 }  // namespace

@@ -68,11 +68,11 @@ TEST(families, one_list_of_rope_factors_is_for_contexts_up_to_the_original_one) 
         "rope_scaling": {"type": "longrope", "short_factor": [1, 2], "long_factor": [3, 4]})";
     model_config config = parsed("phi3", lists);
     EXPECT_EQ(config.layers[0].rope.divisors, (std::vector<float>{3, 4}));
-    EXPECT_EQ(config.rope_identity(), "rope=long");
+    EXPECT_EQ(config.rope_identity(), "rope=long factors");
     EXPECT_NEAR(config.layers[0].rope.amplitude, std::sqrt(1.0 + std::log(2.0) / std::log(4096.0)),
                 1e-12);
     config.choose_rope(4097);
-    EXPECT_EQ(config.rope_identity(), "rope=long");
+    EXPECT_EQ(config.rope_identity(), "rope=long factors");
     config.choose_rope(4096);
     EXPECT_EQ(config.layers[0].rope.divisors, (std::vector<float>{1, 2}));
     EXPECT_EQ(config.rope_identity(), "rope=short");
