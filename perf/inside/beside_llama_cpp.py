@@ -53,12 +53,12 @@ PROMPTS = [
 
 
 class Peer:
-    """A model in llama.cpp with K and V of 16 bit."""
+    """A model in llama.cpp with K and V of 16 bit; reads CONTEXT tokens at once."""
 
-    def __init__(self, api, numpy, file, threads):
+    def __init__(self, api, numpy, file, threads, context=CONTEXT):
         self.numpy = numpy
         self.model = llama_cpp_peer.Model(api, file)
-        self.context = llama_cpp_peer.Context(self.model, CONTEXT, CONTEXT, threads)
+        self.context = llama_cpp_peer.Context(self.model, context, CONTEXT, threads)
 
     def close(self):
         self.context.close()
@@ -244,4 +244,5 @@ def main():
     sys.exit(0 if all(good) else 1)
 
 
-main()
+if __name__ == '__main__':
+    main()

@@ -10,7 +10,9 @@
 #include <cmath>
 #include <cstring>
 #include <fstream>
+#include <functional>
 #include <iterator>
+#include <limits>
 #include <span>
 #include <string>
 #include <vector>
@@ -101,6 +103,45 @@ struct greedy_comparison {
     double margin = 0.0;     // the reference's own nearest tie; of the spread
 };
 
+/// Puts what `model` answers to the first `count` prompts in place of the greedy answers of `ref`,
+/// with the margins and the spread of its logits.
+inline void answer_greedily(loaded_model& model, reference& ref, std::size_t count) {
+    const auto vocabulary = static_cast<std::size_t>(model.config().vocabulary);
+    boost::json::array answers;
+    double sum = 0.0, squares = 0.0, numbers = 0.0;
+    for (const boost::json::value& asked : ref.json.at("greedy").as_array()) {
+        if (answers.size() == count) break;
+        const auto prompt = asked.at("prompt_tokens").to_number<std::size_t>();
+        const auto length = asked.at("new_tokens").as_array().size();
+        std::vector<storage::token_id> ids(ref.input.begin(),
+                                           ref.input.begin() + static_cast<std::ptrdiff_t>(prompt));
+        const auto answer = model.greedy(ids, static_cast<int>(length));
+        ids.insert(ids.end(), answer.begin(), answer.end());
+        const auto sequence = model.new_sequence();
+        const std::vector<float> logits = model.logits(*sequence, ids, 512);
+        double margin = std::numeric_limits<double>::infinity();
+        for (std::size_t i = 0; i < length; ++i) {
+            const auto begin =
+                logits.begin() + static_cast<std::ptrdiff_t>((prompt - 1 + i) * vocabulary);
+            std::vector<float> row(begin, begin + static_cast<std::ptrdiff_t>(vocabulary));
+            std::nth_element(row.begin(), row.begin() + 1, row.end(), std::greater<>());
+            margin = std::min(margin, static_cast<double>(row[0] - row[1]));
+        }
+        for (const float logit : logits) {
+            sum += static_cast<double>(logit);
+            squares += static_cast<double>(logit) * static_cast<double>(logit);
+        }
+        numbers += static_cast<double>(logits.size());
+        answers.push_back({{"prompt_tokens", prompt},
+                           {"new_tokens", boost::json::value_from(answer)},
+                           {"min_top2_margin", margin}});
+    }
+    const double mean = sum / numbers;
+    ref.json = {{"logit_std", std::sqrt(squares / numbers - mean * mean)},
+                {"greedy", std::move(answers)}};
+}
+
+/// Feeds `model` with the answers of `ref`.
 inline std::vector<greedy_comparison> compare_greedy(loaded_model& model, const reference& ref) {
     const auto vocabulary = static_cast<std::size_t>(model.config().vocabulary);
     const double spread = ref.json.at("logit_std").to_number<double>();
