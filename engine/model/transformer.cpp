@@ -175,13 +175,14 @@ void transformer::impl::mix(int layer, std::span<const sequence_step> batch) {
 
 void transformer::impl::attend(int layer, std::span<const sequence_step> batch) {
     const bool is_last = layer == last_keeper;
-    attention_.project(layer, !is_last || attention_.captures_queries(), true);
+    attention_.project(
+        layer, {.queries = !is_last || attention_.captures_queries(), .keys_and_values = true});
     wait_for(config.kv_layer(layer), batch);
     if (is_last) {
         keep_logit_rows(batch, 0);
         if (rows.count() == 0) return;
         ASSERT(!attention_.captures_queries());
-        attention_.project(layer, true, false);
+        attention_.project(layer, {.queries = true, .keys_and_values = false});
     }
     attention_.attend(layer, mixed_.data());
 }

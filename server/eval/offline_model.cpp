@@ -89,8 +89,11 @@ std::size_t offline_model::frames(const storage::kv_layout& layout) const {
             2 * layout.wide_frames() + 4 * layout.state_frames());
 }
 
+/// Asks the server's own memory plan whether weights, scratch and the pool fit what this machine or
+/// --memory-limit-mb allows; bad_input, with the plan's words, where they do not. Runs before any
+/// weight is read.
 void offline_model::check_memory() const {
-    server::config settings;
+    server::config settings;  // of a server without clients that does what these commands do
     settings.memory_limit_mb = options_.memory_limit_mb;
     settings.weights = options_.weights;
     settings.packed_weights = false;
@@ -98,7 +101,8 @@ void offline_model::check_memory() const {
     settings.max_batch = options_.chunk_tokens;  // whose logits may all be asked for
     settings.max_connections = 0;
     settings.body_limit_mb = 0;
-    // The largest recipe that may be taken: each measured recipe runs next to one of 16 bits.
+    // Where no recipe is named, one is measured, next to a reference of 16 bits: the largest that
+    // there is.
     const auto named = storage::find_kv_recipe(options_.kv);
     const auto layout = make_layout(config_, named.value_or(storage::kv_recipe(16)));
     const std::uint64_t pool = frames(layout) * layout.frame_bytes();

@@ -225,6 +225,9 @@ class translation {
         }
     }
 
+    /// The fields that one family's config.json has and others' have not: its experts, its windows,
+    /// its scales. A family without a branch has none that its file says. Complains of what is
+    /// missing. Requires: sizes and attention are in config().
     void read_family() {
         const std::string_view type = type_;
         if (type == "qwen2" || type == "qwen3" || type == "qwen3_moe")
@@ -249,7 +252,7 @@ class translation {
         } else if (type == "olmo3" || family_.windows == window_rule::every_layer_if_given) {
             read_windows();
         }
-        // Files of SmolLM3 do not say which layers have no rope: every fourth.
+        // Files of SmolLM3 do not say which layers have no rope; its row in families.cpp has it.
     }
 
     /// A window, and which layers have it: by a list, or all. Without a window none has.

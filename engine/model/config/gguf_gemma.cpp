@@ -11,7 +11,9 @@ namespace json = boost::json;
 
 using numbers = std::vector<std::int64_t>;
 
-/// Of the layers of one kind; with a complaint, where these differ.
+/// The number that all layers of one kind have in `of_layers`, 0 where there is no such layer;
+/// complains where they differ. `slides`: of each layer, not 0 where it has a window. `sliding`:
+/// which kind is asked for.
 std::int64_t shared_number(gguf_fields& keys, const char* key, const numbers& of_layers,
                            const numbers& slides, bool sliding) {
     std::int64_t number = 0;
@@ -61,6 +63,8 @@ std::int64_t read_gguf_gemma4(gguf_fields& keys, std::int64_t layers,
     const numbers kv_heads =
         keys.integers("attention.head_count_kv", count).value_or(numbers(count, heads));
     const std::int64_t dim = keys.needed("attention.key_length");
+    // No key says that full layers make V of K's projection: they have no matrix for V then. Layers
+    // that read others' keys and values have none either, and say nothing.
     json::array kinds;
     bool values_from_keys = false;
     for (std::size_t i = 0; i < count; ++i) {

@@ -47,12 +47,18 @@ std::vector<float> yarn_frequencies(const rope_parameters& rope, int head_dim) {
 
 }  // namespace
 
+// How far pair i turns from one position to the next: theta^(-2i / dim), then by kind
+//   linear   divided by `factor`
+//   llama3   long wavelengths divided by `factor`, short ones kept, those between blended
+//   yarn     the same by how often a pair turns within the original context; has no divisors
+// and last divided by the pair's divisor, where there are any. A proportional rope has all elements
+// of the head as `dim` and turns the first `portion` of the pairs; the others do not turn: 0.
 std::vector<float> rope_frequencies(const rope_parameters& rope, int dim) {
     if (rope.type == rope_parameters::scaling::yarn) return yarn_frequencies(rope, dim);
     std::vector<float> frequencies(static_cast<std::size_t>(dim / 2));
-    const auto turning =
+    const auto turning_pairs =
         rope.proportional ? static_cast<std::size_t>(rope.portion * dim / 2) : frequencies.size();
-    for (std::size_t i = 0; i < turning; ++i) {
+    for (std::size_t i = 0; i < turning_pairs; ++i) {
         const double exponent = 2.0 * static_cast<double>(i) / dim;
         auto frequency = static_cast<float>(1.0 / std::pow(rope.theta, exponent));
         if (rope.type == rope_parameters::scaling::linear) {

@@ -38,12 +38,12 @@ void row_store::keep_wide(const token& at, int layer, kind rows, int head, const
                          nullptr);
 }
 
-/// Of a row that is not shaped. `values`: rotated where the region is.
 void row_store::round(const token& at, int layer, const storage::kv_region& region, int head,
-                      float* values) const {
+                      const float* x) const {
     const place to = place_of(at, layer, region, head);
+    // A rotation makes a row's elements alike, for which the fitted rule errs less.
     const kv_rounding rule = region.rotated ? kv_rounding::fitted : kv_rounding::mlx;
-    kernels_.quantize_kv(values, region.dim, region.bits, rule, to.packed, to.scales, to.biases);
+    kernels_.quantize_kv(x, region.dim, region.bits, rule, to.packed, to.scales, to.biases);
 }
 
 row_store::place row_store::place_of(const token& at, int layer, const storage::kv_region& region,

@@ -57,13 +57,18 @@ class row_store {
     };
 
   private:
+    /// Of one row of one head in its frame.
     struct place {
         std::byte* packed;
         half *scales, *biases;
     };
     place place_of(const token& at, int layer, const storage::kv_region& region, int head) const;
+    /// Rounds a row x [region.dim] by the region's recipe and writes it, with its scales and
+    /// biases, to where the layer's frame has the token's row of this head. x is as attention is to
+    /// read it: a key after rope and less its mean, rotated where the region is. Not for keys whose
+    /// errors are shaped.
     void round(const token& at, int layer, const storage::kv_region& region, int head,
-               float* values) const;
+               const float* x) const;
     enum class kind { key, value };
     void keep_wide(const token& at, int layer, kind rows, int head, const float* x) const;
 

@@ -76,32 +76,34 @@ attention_mixer::widths attention_mixer::widths_of(int layer) const {
     return {context_.config.heads * heads.head_dim * gate_step_, heads.kv_heads * heads.head_dim};
 }
 
-void attention_mixer::project(int layer, bool queries, bool keys_and_values) {
+void attention_mixer::project(int layer, attention_parts parts) {
     for (int begin = 0; begin < context_.rows.count(); begin += context_.panel_rows) {
         const int end = std::min(begin + context_.panel_rows, context_.rows.count());
         if (latent_ != nullptr) {
-            latent_->project_panel(layer, kv_layer(layer), begin, end, queries, keys_and_values);
+            latent_->project_panel(layer, kv_layer(layer), begin, end, parts);
         } else {
-            project_panel(layer, begin, end, queries, keys_and_values);
+            project_panel(layer, begin, end, parts);
         }
     }
 }
 
-void attention_mixer::project_panel(int layer, int begin, int end, bool queries,
-                                    bool keys_and_values) {
+void attention_mixer::project_panel(int layer, int begin, int end, attention_parts parts) {
     const layer_weights& w = context_.layer(layer);
     const auto [q_width, kv_width] = widths_of(layer);
     const int count = end - begin;
     const bool values_from_keys = context_.kind(layer).values_from_keys;
-    keys_and_values = keys_and_values && context_.config.stores_kv(layer);
+    const bool queries = parts.queries;
+    // A layer that reads another one's keys and values has no matrices for them.
+    const bool keys_and_values = parts.keys_and_values && context_.config.stores_kv(layer);
     float* q = qkv_.data();
     float* k = q + area(context_.panel_rows, q_width);
     float* v = k + area(context_.panel_rows, kv_width);
-    const linear_job jobs[] = {{&w.q.matrix, q, as_size(q_width)},
-                               {&w.k.matrix, k, as_size(kv_width)},
-                               {&w.v.matrix, v, as_size(kv_width)}};
-    const std::size_t stored = !keys_and_values ? 0u : values_from_keys ? 1u : 2u;
-    const auto wanted = std::span(jobs).subspan(queries ? 0 : 1, (queries ? 1u : 0u) + stored);
+    const linear_job jobs[] = {{.weights = &w.q.matrix, .y = q, .ldy = as_size(q_width)},
+                               {.weights = &w.k.matrix, .y = k, .ldy = as_size(kv_width)},
+                               {.weights = &w.v.matrix, .y = v, .ldy = as_size(kv_width)}};
+    const std::size_t query_jobs = queries ? 1 : 0;
+    const std::size_t stored = !keys_and_values ? 0 : values_from_keys ? 1 : 2;  // jobs of k and v
+    const auto wanted = std::span(jobs).subspan(1 - query_jobs, query_jobs + stored);
     if (wanted.empty()) return;
     // A quantisation error of a query, or after the attention, stays small, but one in K or V may
     // move an element to the next of 16 levels: correcting those alone halves the error of the
@@ -115,13 +117,14 @@ void attention_mixer::project_panel(int layer, int begin, int end, bool queries,
         if (values_from_keys) std::copy_n(k, area(count, kv_width), v);
         context_.products.add_bias(w.v, v, count);
     }
-    // Keys that are shaped are rounded some at a time, those of several rows where a row has few.
+    // The kernel that shapes keys rounds shaped_keys_max of them side by side, so a task takes as
+    // many rows as have that many keys.
     const int together = layout_.k(kv_layer(layer)).shaped
                              ? std::max(1, shaped_keys_max / kind_of(layer).kv_heads)
                              : 1;
-    const int parts = (count + together - 1) / together;
-    const bool joint = context_.config.joint_qk_norm;
-    context_.tasks.for_rows(0, parts, 4 * together * (q_width + 2 * kv_width), [&](int part) {
+    const int row_groups = (count + together - 1) / together;
+    const bool joint = context_.config.joint_qk_norm;  // one norm over all heads of a row
+    context_.tasks.for_rows(0, row_groups, 4 * together * (q_width + 2 * kv_width), [&](int part) {
         const int first = part * together, last = std::min(first + together, count);
         for (int i = first; joint && i < last; ++i) {
             if (queries) norm(q + area(i, q_width), w.q_norm);

@@ -29,8 +29,9 @@ class attention_mixer {
     /// Of the widest layer.
     int width_max() const noexcept { return width_max_; }
 
-    /// Of all rows of the step: queries are kept for attend(); keys and values go to the frames.
-    void project(int layer, bool queries, bool keys_and_values);
+    /// Of all rows of the step: queries are kept for attend(); keys and values go to the frames,
+    /// unless the layer reads another one's.
+    void project(int layer, attention_parts parts);
     /// `attended` [rows, width(layer)]: written. Requires: project() of the same rows' queries
     /// before.
     void attend(int layer, float* attended);
@@ -67,7 +68,8 @@ class attention_mixer {
     /// A row's width in attend()'s result: all heads' values, or what they attended to of latents.
     int width(int layer) const { return context_.config.heads * kind_of(layer).value_dim; }
     widths widths_of(int layer) const;
-    void project_panel(int layer, int begin, int end, bool queries, bool keys_and_values);
+    /// project() of the rows [begin, end), at most panel_rows, of a layer without latents.
+    void project_panel(int layer, int begin, int end, attention_parts parts);
     void place_query(int layer, int row, const float* q);
     void append(int layer, int begin, int end, float* k, float* v);
     /// x [weight.size()]
@@ -89,8 +91,10 @@ class attention_mixer {
     std::vector<int> kind_numbers_;  // [layers], -1 where a layer does not attend
     int width_max_ = 0;
     const std::vector<float> ones_;  // [head_dim], or none: the weights of norms without
-    aligned_buffer<float> qkv_;      // [panel_rows] of q, then of k, then of v
-    aligned_buffer<float> gates_;    // [rows_max, heads, head_dim], their sigmoids; or none
+    // [panel_rows, heads, head_dim, and with gates as much again] of queries, then [panel_rows,
+    // kv_heads, head_dim] of keys, then as much of values.
+    aligned_buffer<float> qkv_;
+    aligned_buffer<float> gates_;  // [rows_max, heads, head_dim], their sigmoids; or none
     std::unique_ptr<latent_heads> latent_;
 };
 

@@ -23,29 +23,30 @@ convolution::convolution(const pass_context& context)
 }
 
 void convolution::run(int layer, const state_region& region, std::span<const state_piece> pieces,
-                      int begin, const float* columns, std::size_t stride, bool activated,
-                      float* out) {
+                      const columns_view& columns, activation after, float* out) {
     const recurrent_weights& w = context_.layer(layer).recurrent;
     const auto channels = as_size(channels_);
     for (const state_piece& piece : pieces) {
-        const float* own = columns + as_size(piece.first - begin) * stride;
-        const float* before = piece.from == nullptr
+        const int first = piece.first - columns.begin;  // of the panel's rows
+        const float* own = columns.data + as_size(first) * columns.stride;
+        // [taps - 1, channels], the oldest first; null before the sequence's first token.
+        const float* former = piece.from == nullptr
                                   ? nullptr
                                   : reinterpret_cast<const float*>(piece.from + region.columns);
         context_.tasks.for_rows(0, piece.count, 4 * taps_ * channels_, [&](int row) {
-            const float* read[taps_max];
+            const float* read[taps_max];  // the oldest first; the last one is the row's own
             for (int tap = 0; tap < taps_; ++tap) {
                 const int at = row - taps_ + 1 + tap;
-                read[tap] = at >= 0             ? own + as_size(at) * stride
-                            : before == nullptr ? zeros_.data()
-                                                : before + as_size(at + taps_ - 1) * channels;
+                read[tap] = at >= 0             ? own + as_size(at) * columns.stride
+                            : former == nullptr ? zeros_.data()
+                                                : former + as_size(at + taps_ - 1) * channels;
             }
             context_.kernels.convolve(
                 read, taps_, w.taps.data(), w.taps_bias.empty() ? nullptr : w.taps_bias.data(),
-                channels, activated, out + as_size(piece.first - begin + row) * channels);
+                channels, after == activation::silu, out + as_size(first + row) * channels);
         });
-        keep_columns(region, piece, own, stride);
-        if (piece.recorded >= 0) record(layer, piece, own, stride);
+        keep_columns(region, piece, own, columns.stride);
+        if (piece.recorded >= 0) record(layer, piece, own, columns.stride);
     }
 }
 

@@ -16,14 +16,25 @@ class convolution {
   public:
     static constexpr int taps_max = 16;
 
+    enum class activation { none, silu };
+    /// What the convolution reads of a panel: of each row [channels], the numbers of its token. The
+    /// row `begin` of the step lies at `data`, each other one `stride` floats after the one before
+    /// it: a column may be part of a longer row that a projection gave.
+    struct columns_view {
+        const float* data;
+        int begin;
+        std::size_t stride;
+    };
+
     /// `context` outlives it.
     explicit convolution(const pass_context& context);
 
-    /// out [rows of the panel, channels] = the convolution of `columns`, of which the row `begin`
-    /// is the first and `stride` floats lie from one to the next. `pieces`: of the panel; the
-    /// columns that follow them go to their states. `activated`: and then silu.
-    void run(int layer, const state_region& region, std::span<const state_piece> pieces, int begin,
-             const float* columns, std::size_t stride, bool activated, float* out);
+    /// out [rows of the panel, channels], without gaps: of each row and channel the sum of the last
+    /// `taps` numbers by their weights, and the bias, then the activation. Before a piece's first
+    /// row the numbers are those in its state. `pieces`: all of the panel. Each one's last taps - 1
+    /// columns go to the state after it, and rows of drafts are recorded.
+    void run(int layer, const state_region& region, std::span<const state_piece> pieces,
+             const columns_view& columns, activation after, float* out);
     /// The columns in the state after a piece whose rows run() has recorded.
     void replay(int layer, const state_region& region, const state_piece& piece) const;
 

@@ -38,16 +38,24 @@ void delta_rule_mixer::run_panel(int layer, int begin, int end, float* mixed) {
     const layer_weights& w = context_.layer(layer);
     const int count = end - begin, channels = context_.config.convolution.channels;
     project(w, begin, end);
-    convolution_.run(layer, region(layer), pieces(), begin, columns_.data(), as_size(channels),
-                     true, convolved_.data());
+    convolution_.run(layer, region(layer), pieces(),
+                     {.data = columns_.data(), .begin = begin, .stride = as_size(channels)},
+                     convolution::activation::silu, convolved_.data());
     context_.tasks.for_rows(0, count, 4 * channels,
                             [&](int row) { prepare_row(w.recurrent, row); });
     const float* queries = convolved_.data();
     const float* keys = queries + shape_.key_width();
     float* out = mixed + area(begin, width());
     recurrence_.run(layer, region(layer), pieces(),
-                    {begin, keys, queries, keys + shape_.key_width(), as_size(channels),
-                     as_size(channels), decays_.data(), rates_.data(), out});
+                    {.begin = begin,
+                     .keys = keys,
+                     .queries = queries,
+                     .values = keys + shape_.key_width(),
+                     .key_stride = as_size(channels),
+                     .value_stride = as_size(channels),
+                     .decays = decays_.data(),
+                     .rates = rates_.data(),
+                     .out = out});
     context_.tasks.for_rows(0, count, 4 * width(), [&](int row) {
         finish_row(w.recurrent, row, out + area(row, width()));
     });
@@ -58,40 +66,44 @@ void delta_rule_mixer::replay(int layer, const state_piece& piece) {
     recurrence_.replay(layer, region(layer), piece);
 }
 
-/// columns_, gates_, rates_ and, before they are decays, the steps of the rows [begin, end).
 void delta_rule_mixer::project(const layer_weights& w, int begin, int end) {
     const recurrent_weights& r = w.recurrent;
     const int count = end - begin;
     const auto channels = as_size(context_.config.convolution.channels),
                inner = as_size(shape_.value_width()), heads = as_size(shape_.value_heads);
     const bool inputs_fused = r.gate.matrix.rows == 0, numbers_fused = r.rates.matrix.rows == 0;
-    float* numbers = fused_.data() + as_size(context_.panel_rows) * (channels + inner);
+    float* fused_numbers = fused_.data() + as_size(context_.panel_rows) * (channels + inner);
     linear_job jobs[4];
-    std::size_t used = 0;
+    std::size_t job_count = 0;
+    const auto add = [&](const linear_weights& weights, float* y, std::size_t width) {
+        jobs[job_count++] = {.weights = &weights.matrix, .y = y, .ldy = width};
+    };
     if (inputs_fused) {
-        jobs[used++] = {&r.inputs.matrix, fused_.data(), channels + inner};
+        add(r.inputs, fused_.data(), channels + inner);
     } else {
-        jobs[used++] = {&r.inputs.matrix, columns_.data(), channels};
-        jobs[used++] = {&r.gate.matrix, gates_.data(), inner};
+        add(r.inputs, columns_.data(), channels);
+        add(r.gate, gates_.data(), inner);
     }
-    const std::size_t first_number = used;
+    const std::size_t input_jobs = job_count;
     if (numbers_fused) {
-        jobs[used++] = {&r.rates_and_steps.matrix, numbers, 2 * heads};
+        add(r.rates_and_steps, fused_numbers, 2 * heads);
     } else {
-        jobs[used++] = {&r.rates.matrix, rates_.data(), heads};
-        jobs[used++] = {&r.steps.matrix, decays_.data(), heads};
+        add(r.rates, rates_.data(), heads);
+        add(r.steps, decays_.data(), heads);
     }
-    // A decay is in an exponent and acts on all that follows; its matrix is the smallest.
-    context_.products.multiply_layer(std::span(jobs).first(used),
-                                     std::span(jobs).first(used).subspan(first_number),
+    // What 8 bits lose of an input is multiplied too in the matrices of rates and steps: a decay
+    // is in an exponent and acts on all later tokens, and these matrices are the smallest.
+    context_.products.multiply_layer(std::span(jobs, job_count),
+                                     std::span(jobs, job_count).subspan(input_jobs),
                                      context_.stream.read_normed(begin, end, w.mixer_norm), count);
     context_.tasks.for_rows(0, count, static_cast<int>(channels), [&](int row) {
         if (inputs_fused) split_inputs(fused_.data() + as_size(row) * (channels + inner), row);
-        if (numbers_fused) split_numbers(numbers + as_size(row) * 2 * heads, row);
+        if (numbers_fused) split_numbers(fused_numbers + as_size(row) * 2 * heads, row);
     });
 }
 
-/// Of each key head a query, a key, its values and their gates.
+/// `fused`: of each key head its query, its key, its values and their gates. To columns_: all
+/// queries, then all keys, then all values.
 void delta_rule_mixer::split_inputs(const float* fused, int row) {
     const int key = shape_.key_dim, values = shape_.value_width() / shape_.key_heads;
     float* queries = columns_.data() + area(row, context_.config.convolution.channels);
@@ -107,7 +119,7 @@ void delta_rule_mixer::split_inputs(const float* fused, int row) {
     }
 }
 
-/// Of each key head its values' rates and their steps.
+/// `fused`: of each key head the rates of its values, then their steps.
 void delta_rule_mixer::split_numbers(const float* fused, int row) {
     const int each = shape_.value_heads / shape_.key_heads;
     for (int head = 0; head < shape_.key_heads; ++head, fused += 2 * each) {

@@ -21,6 +21,9 @@ class delta_rule_mixer final : public recurrent_mixer {
   private:
     void run_panel(int layer, int begin, int end, float* mixed) override;
     void replay(int layer, const state_piece& piece) override;
+    /// What the layer's matrices make of the rows [begin, end) of the stream: columns_, gates_,
+    /// rates_, and in decays_ the steps, of which prepare_row() makes decays. A file has one matrix
+    /// for columns and gates or two, and one for rates and steps or two.
     void project(const layer_weights& w, int begin, int end);
     void split_inputs(const float* fused, int row);
     void split_numbers(const float* fused, int row);
@@ -31,8 +34,11 @@ class delta_rule_mixer final : public recurrent_mixer {
     convolution convolution_;
     recurrence recurrence_;
     const std::vector<float> key_scale_, query_scale_;  // [key_dim], of a unit vector's elements
-    aligned_buffer<float> fused_;           // [panel_rows] of inputs as some files have them
-    aligned_buffer<float> columns_;         // [panel_rows, channels]
+    // What matrices give that are one in the file: first [panel_rows, channels + value_width] of
+    // columns and gates, a key head after the other, then [panel_rows, 2 * value_heads] of rates
+    // and steps, likewise.
+    aligned_buffer<float> fused_;
+    aligned_buffer<float> columns_;         // [panel_rows, channels]: queries, keys, values
     aligned_buffer<float> convolved_;       // the same after the convolution
     aligned_buffer<float> gates_;           // [panel_rows, value_width]
     aligned_buffer<float> rates_, decays_;  // [panel_rows, value_heads]

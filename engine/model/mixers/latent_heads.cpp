@@ -32,30 +32,35 @@ latent_heads::latent_heads(const pass_context& context, const storage::kv_layout
       keys_(area(context.panel_rows, key_dim_)),
       values_(area(context.panel_rows, context.config.value_width())) {}
 
-void latent_heads::project_panel(int layer, int kv_layer, int begin, int end, bool queries,
-                                 bool keys_and_values) {
+void latent_heads::project_panel(int layer, int kv_layer, int begin, int end,
+                                 attention_parts parts) {
     const model_config& config = context_.config;
     const layer_weights& w = context_.layer(layer);
     const int count = end - begin, query_rank = config.latent.query_rank;
     float* q = projected_.data();
     float* latent = q + area(context_.panel_rows, q_width_);
-    const linear_job from_stream = {&w.q.matrix, q, as_size(q_width_)};
-    const linear_job down = {&w.q_down.matrix, query_latents_.data(), as_size(query_rank)};
-    const linear_job jobs[] = {query_rank > 0 ? down : from_stream,
-                               {&w.kv_down.matrix, latent, as_size(latent_width_)}};
-    const auto wanted =
-        std::span(jobs).subspan(queries ? 0 : 1, (queries ? 1u : 0u) + (keys_and_values ? 1u : 0u));
-
-    context_.products.multiply_layer(wanted, wanted.last(keys_and_values ? 1 : 0),
+    // Where queries have a latent of their own (query_rank > 0), the stream is multiplied to that
+    // first, and `to_queries` reads its norm; else `to_queries` reads the stream.
+    const linear_job to_queries = {.weights = &w.q.matrix, .y = q, .ldy = as_size(q_width_)};
+    const linear_job to_query_latents = {
+        .weights = &w.q_down.matrix, .y = query_latents_.data(), .ldy = as_size(query_rank)};
+    const linear_job to_latents = {
+        .weights = &w.kv_down.matrix, .y = latent, .ldy = as_size(latent_width_)};
+    const linear_job jobs[] = {query_rank > 0 ? to_query_latents : to_queries, to_latents};
+    const std::size_t query_jobs = parts.queries ? 1 : 0,
+                      latent_jobs = parts.keys_and_values ? 1 : 0;
+    const auto wanted = std::span(jobs).subspan(1 - query_jobs, query_jobs + latent_jobs);
+    // A latent is rounded once more, to the cache's levels: what 8 bits lose of its input counts.
+    context_.products.multiply_layer(wanted, wanted.last(latent_jobs),
                                      context_.stream.read_normed(begin, end, w.mixer_norm), count);
-    if (keys_and_values) {
+    if (parts.keys_and_values) {
         context_.products.add_bias(w.kv_down, latent, count);
         context_.tasks.for_rows(begin, end, 4 * latent_width_, [&](int row) {
             append(layer, kv_layer, row, latent + area(row - begin, latent_width_),
                    keys_.data() + area(row - begin, key_dim_));
         });
     }
-    if (!queries) return;
+    if (!parts.queries) return;
     if (query_rank > 0) {
         context_.products.add_bias(w.q_down, query_latents_.data(), count);
         context_.tasks.for_rows(0, count, query_rank, [&](int i) {
@@ -63,7 +68,7 @@ void latent_heads::project_panel(int layer, int kv_layer, int begin, int end, bo
             context_.kernels.rms_norm(x, w.q_down_norm.data(), x, query_rank,
                                       latent_config::norm_eps, config.norm_one_plus);
         });
-        context_.products.multiply({&from_stream, 1}, {&from_stream, 1}, query_latents_.data(),
+        context_.products.multiply({&to_queries, 1}, {&to_queries, 1}, query_latents_.data(),
                                    count);
     }
     place_queries(layer, kv_layer, begin, end, q);

@@ -10,15 +10,23 @@
 
 namespace semantic::engine {
 
+/// Which of a layer's projections a step needs: of rows that only fill the cache no queries, of
+/// those that only read it no keys and values.
+struct attention_parts {
+    bool queries = false;
+    bool keys_and_values = false;
+};
+
 class latent_heads {
   public:
     /// All outlive it.
     latent_heads(const pass_context& context, const storage::kv_layout& layout,
                  const row_store& store, query_rows& queries);
 
-    /// Queries of the rows [begin, end) go to the query rows; latents to the frames of kv_layer.
-    void project_panel(int layer, int kv_layer, int begin, int end, bool queries,
-                       bool keys_and_values);
+    /// Queries of the rows [begin, end) of the step, carried to the latent, go to the query rows
+    /// [1, rows, heads, key_dim]; their latents, one for all heads, to the frames of `kv_layer`,
+    /// the number of `layer` among those that have any. Requires: end - begin <= panel_rows.
+    void project_panel(int layer, int kv_layer, int begin, int end, attention_parts parts);
     /// Returns: all heads' values [count, value_width], from what they attended to of the latents
     /// [count, heads, stored rank], until the next call.
     float* expand(int layer, const float* attended, int count);
@@ -36,7 +44,9 @@ class latent_heads {
     const int key_dim_;       // of the key in the cache
     const int value_dim_;
     head_products head_products_;
-    aligned_buffer<float> projected_;      // [panel_rows] of queries, then of latents
+    // [panel_rows, heads, plain_dim + rope_dim] of queries, then [panel_rows, latent_width], of
+    // each row its latent [rank] and the piece of key that rope turns [rope_dim].
+    aligned_buffer<float> projected_;
     aligned_buffer<float> query_latents_;  // [panel_rows, query rank]
     aligned_buffer<float> keys_;           // [panel_rows, key_dim]
     aligned_buffer<float> values_;         // [panel_rows, heads, value_dim of the config]

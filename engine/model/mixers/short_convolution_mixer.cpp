@@ -26,8 +26,9 @@ void short_convolution_mixer::run_panel(int layer, int begin, int end, float* mi
         float* x = projected + as_size(row) * stride;
         for (std::size_t i = 0; i < hidden; ++i) x[i] *= x[2 * hidden + i];
     });
-    convolution_.run(layer, region(layer), pieces(), begin, projected, stride, false,
-                     convolved_.data());
+    convolution_.run(layer, region(layer), pieces(),
+                     {.data = projected, .begin = begin, .stride = stride},
+                     convolution::activation::none, convolved_.data());
     context_.tasks.for_rows(0, count, context_.config.hidden, [&](int row) {
         const float* after = projected + as_size(row) * stride + hidden;
         const float* x = convolved_.data() + as_size(row) * hidden;

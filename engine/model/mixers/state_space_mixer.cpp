@@ -27,21 +27,34 @@ state_space_mixer::state_space_mixer(const pass_context& context)
       values_(area(context.panel_rows, shape_.value_width())),
       decays_(area(context.panel_rows, shape_.value_heads)) {}
 
+// A row of projected_ is, in the file's order, a gate for each value [width], the columns of the
+// convolution [channels] and a step for each head [value_heads]. The columns are values [width],
+// keys and queries [key_width] each; the state-space model's papers call these x, B and C.
 void state_space_mixer::run_panel(int layer, int begin, int end, float* mixed) {
     const layer_weights& w = context_.layer(layer);
     const int count = end - begin;
-    const linear_job job = {&w.recurrent.inputs.matrix, projected_.data(), as_size(inputs_)};
-    context_.products.multiply_layer({&job, 1}, {},
+    const linear_job inputs = {
+        .weights = &w.recurrent.inputs.matrix, .y = projected_.data(), .ldy = as_size(inputs_)};
+    context_.products.multiply_layer({&inputs, 1}, {},
                                      context_.stream.read_normed(begin, end, w.mixer_norm), count);
     context_.products.add_bias(w.recurrent.inputs, projected_.data(), count);
-    convolution_.run(layer, region(layer), pieces(), begin, projected_.data() + width(),
-                     as_size(inputs_), true, convolved_.data());
+    convolution_.run(
+        layer, region(layer), pieces(),
+        {.data = projected_.data() + width(), .begin = begin, .stride = as_size(inputs_)},
+        convolution::activation::silu, convolved_.data());
     context_.tasks.for_rows(0, count, 2 * width(), [&](int row) { prepare_row(w.recurrent, row); });
     const float* keys = convolved_.data() + width();
     float* out = mixed + area(begin, width());
     recurrence_.run(layer, region(layer), pieces(),
-                    {begin, keys, keys + shape_.key_width(), values_.data(), as_size(channels_),
-                     as_size(width()), decays_.data(), nullptr, out});
+                    {.begin = begin,
+                     .keys = keys,
+                     .queries = keys + shape_.key_width(),
+                     .values = values_.data(),
+                     .key_stride = as_size(channels_),
+                     .value_stride = as_size(width()),
+                     .decays = decays_.data(),
+                     .rates = nullptr,
+                     .out = out});
     context_.tasks.for_rows(0, count, 4 * width(), [&](int row) {
         finish_row(w.recurrent, row, out + area(row, width()));
     });
@@ -52,6 +65,7 @@ void state_space_mixer::replay(int layer, const state_piece& piece) {
     recurrence_.replay(layer, region(layer), piece);
 }
 
+/// values_ and decays_ of the row: each head's values times its step, and exp(decay * step).
 void state_space_mixer::prepare_row(const recurrent_weights& w, int row) {
     const float* steps = projected_.data() + area(row, inputs_) + width() + channels_;
     const float* x = convolved_.data() + area(row, channels_);

@@ -72,19 +72,26 @@ bool admitter::resume_oldest(bool transient_holds) {
     return true;
 }
 
+// As resume_oldest(), of a model with recurrent states, which a preempted sequence has given up: it
+// goes on from the longest part of its tokens whose state its agent's memory has. That is in RAM
+// and shared at once, or read from disk first, which counts as going on; without any all is
+// computed again. Requires: the sequence is its request's first choice, whose memory it is.
 bool admitter::return_oldest(bool transient_holds) {
     sequence& oldest = sequences_.oldest_preempted();
     const auto memory = store_.find(oldest.work().prompt->agent);
-    const int tokens = memory ? find_resumable(*memory, oldest.tokens()) : 0;
-    std::optional<storage::restored_prefix> hot;
-    if (tokens > 0) hot = store_.restore_hot(*memory, tokens);
+    const int resumable = memory ? find_resumable(*memory, oldest.tokens()) : 0;  // tokens
+    std::optional<storage::restored_prefix> hot;  // none: not in RAM, or nothing to go on from
+    if (resumable > 0) hot = store_.restore_hot(*memory, resumable);
     std::size_t frames = frames_for_sequence(layout_, chunks_, oldest.view());
-    // What it shares with its memory is there.
+    // The frames that it shares with its memory are in the pool already.
     if (hot) frames -= std::min(frames, layout_.frames_for(hot->tokens, 0));
-    const room wanted{candidate::preempted, frames, hot ? &memory->id : nullptr, nullptr};
+    const room wanted{.applicant = candidate::preempted,
+                      .frames = frames,
+                      .keep = hot ? &memory->id : nullptr,
+                      .work = nullptr};
     if (!make_room(wanted, transient_holds)) return false;
-    if (tokens > 0 && !hot) {
-        starts_.bring_back(oldest, memory, tokens);
+    if (resumable > 0 && !hot) {
+        starts_.bring_back(oldest, memory, resumable);
         return true;
     }
     if (hot) oldest.go_on_from(std::move(*hot), memory->states);
