@@ -26,6 +26,8 @@ import llama_cpp_peer
 
 GOLDEN = pathlib.Path(__file__).resolve().parent.parent.parent / 'tests' / 'golden'
 MODEL_CONTEXT = 8192  # above the length to which Phi-3 has other factors of rope
+# Of EXAONE 4 llama.cpp gives windows to files of 64 layers alone.
+LEFT_OUT = ('exaone4',)
 BF16_BYTES, STEP = 2, struct.Struct('<BQQ')
 TYPES = {'F32': 0, 'Q8_0': 7, 'Q4_K': 15}  # llama_ftype
 # Percent, of ours and of llama.cpp's logits. F32 differs by llama.cpp's table of GELU in f16 alone;
@@ -160,7 +162,8 @@ def main():
     options = parser.parse_args()
     api, numpy = llama_cpp_peer.open_peer(options.llama_cpp)
     names = options.names or sorted(each.stem for each in (GOLDEN / 'gguf').iterdir()
-                                    if each.suffix in ('.recipe', '.gguf'))
+                                    if each.suffix in ('.recipe', '.gguf') and
+                                    each.stem not in LEFT_OUT)
     print('| model | type | ours off, % | llama.cpp off, % | apart, % | same answers '
           '| differences within the noise |')
     print('|---|---|---|---|---|---|---|')

@@ -67,6 +67,7 @@ struct family_defaults {
     int window = 4096;
     int window_pattern = 6;
     int rope_free_every = 0;  // each such layer has no rope, unless no_rope_layers says; 0: none
+    bool rope_free_full = false;  // layers without window have no rope, where there are windows
     bool always_qkv_bias = false;
     bool attention_bias = false;
     output_bias o_bias = output_bias::as_others;

@@ -34,6 +34,8 @@ constexpr gguf_architecture architectures[] = {
     {"smollm3", "smollm3", true},
     {"granite", "granite", true},
     {"olmo2", "olmo3"},
+    {"exaone4", "exaone4"},
+    {"arcee", "arcee", true},
     {"phi3", "phi3"},
     {"seed_oss", "seed_oss"},
     {"glm4moe", "glm4_moe"},
@@ -226,7 +228,7 @@ class translation {
     }
 
     /// The fields that one family's config.json has and others' have not: its experts, its windows,
-    /// its scales. A family without a branch has none that its file says. Complains of what is
+    /// its scales. A family without a branch has none that its file tells. Complains of what is
     /// missing. Requires: sizes and attention are in config().
     void read_family() {
         const std::string_view type = type_;
@@ -249,22 +251,25 @@ class translation {
         } else if (type == "glm4_moe") {
             read_routed_experts();
             config()["use_qk_norm"] = is_in_a_layer("attn_q_norm.weight");
-        } else if (type == "olmo3" || family_.windows == window_rule::every_layer_if_given) {
+        } else if (family_.windows == window_rule::all_but_every_nth ||
+                   family_.windows == window_rule::every_layer_if_given) {
             read_windows();
         }
         // Files of SmolLM3 do not say which layers have no rope; its row in families.cpp has it.
     }
 
-    /// A window, and which layers have it: by a list, or all. Without a window none has.
+    /// A window, and which layers have it: by a list, or the family's rule. Without a window none.
     void read_windows() {
         const std::int64_t window = fields_.integer("attention.sliding_window").value_or(0);
-        if (window > 0) config()["sliding_window"] = window;
+        config()["sliding_window"] = window > 0 ? json::value(window) : json::value();
         constexpr const char* pattern = "attention.sliding_window_pattern";
-        if (!fields_.has(pattern) && type_ != "olmo3") return;
-        const std::vector<std::int64_t> all(static_cast<std::size_t>(layers_), window > 0 ? 1 : 0);
+        if (!fields_.has(pattern) &&
+            (window > 0 || family_.windows != window_rule::all_but_every_nth))
+            return;
+        const std::vector<std::int64_t> none(static_cast<std::size_t>(layers_), 0);
         json::array kinds;
         for (const std::int64_t slides :
-             fields_.integers(pattern, static_cast<std::size_t>(layers_)).value_or(all))
+             fields_.integers(pattern, static_cast<std::size_t>(layers_)).value_or(none))
             kinds.push_back(slides != 0 && window > 0 ? "sliding_attention" : "full_attention");
         config()["layer_types"] = std::move(kinds);
     }

@@ -97,9 +97,15 @@ void read_hybrid_layers(fields& source, const family_defaults& family, model_con
                         " attends: models of recurrent layers alone are not supported");
 }
 
-/// Takes rope from the layers that have none: those with a 0 in `no_rope_layers`, or the last one
-/// of each interval.
+/// Takes rope from the layers that have none: those without a window next to layers with
+/// one, those with a 0 in `no_rope_layers`, or the last one of each interval.
 void leave_out_rope(fields& source, const family_defaults& family, model_config& out) {
+    // A window that the file leaves out is the class's, and null is none.
+    const bool has_windows =
+        source.has("sliding_window") || !source.raw().contains("sliding_window");
+    if (family.rope_free_full && has_windows)
+        for (layer_config& layer : out.layers)
+            if (layer.window == 0) layer.rope.portion = 0.0;
     if (family.rope_free_every == 0) return;
     const int every = source.integer("no_rope_layer_interval", family.rope_free_every, 1, 4096);
     constexpr const char* name = "no_rope_layers";

@@ -244,7 +244,8 @@ INSTANTIATE_TEST_SUITE_P(models, exactness,
                          name_of);
 
 INSTANTIATE_TEST_SUITE_P(plain, exactness,
-                         testing::Combine(testing::Values("smollm3", "granite", "olmo3",
+                         testing::Combine(testing::Values("smollm3", "granite", "olmo3", "olmo2",
+                                                          "exaone4", "arcee",
                                                           "ministral3-published", "phi3", "seedoss",
                                                           "glm4moe", "glm4moelite"),
                                           testing::Values("4", "16")),

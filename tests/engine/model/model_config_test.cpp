@@ -149,8 +149,9 @@ TEST(model_config, an_unknown_family_is_refused_with_the_known_ones) {
               "config.json: model_type is \"mamba\": supported are llama, qwen2, qwen3, "
               "qwen3_moe, mistral, gemma3_text, gemma3, gemma4_text, gemma4, gpt_oss, "
               "deepseek_v2, ministral3, "
-              "mistral3, smollm3, granite, olmo3, phi3, seed_oss, glm4_moe, glm4_moe_lite, lfm2, "
-              "lfm2_moe, qwen3_next, qwen3_5_text, qwen3_5, qwen3_5_moe_text, qwen3_5_moe, "
+              "mistral3, smollm3, granite, olmo3, olmo2, exaone4, arcee, phi3, seed_oss, glm4_moe, "
+              "glm4_moe_lite, lfm2, lfm2_moe, qwen3_next, qwen3_5_text, qwen3_5, qwen3_5_moe_text, "
+              "qwen3_5_moe, "
               "granitemoehybrid, nemotron_h");
 }
 

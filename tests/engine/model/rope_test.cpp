@@ -105,6 +105,8 @@ TEST(rope_of_a_gguf, turns_as_that_of_its_folder) {
          std::vector<std::pair<std::string, std::string>>{{"llama32", "llama32"},
                                                           {"smollm3", "smollm3"},
                                                           {"olmo3", "olmo3"},
+                                                          {"exaone4", "exaone4"},
+                                                          {"arcee", "arcee"},
                                                           {"ministral3", "ministral3-published"},
                                                           {"phi3", "phi3"},
                                                           {"glm4moe", "glm4moe"},

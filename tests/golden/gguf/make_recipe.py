@@ -121,4 +121,5 @@ def main():
                 out.write(struct.pack("<BQQ", kind, first, length))
 
 
-main()
+if __name__ == "__main__":
+    main()

@@ -45,6 +45,33 @@ TEST(families, layers_without_rope_are_listed_or_come_at_an_interval) {
     expect_refusal("smollm3", R"("use_sliding_window": true)", "use_sliding_window is true");
 }
 
+TEST(families, olmo_2_is_olmo_3_without_windows) {
+    const model_config config = parsed("olmo2", R"("num_hidden_layers": 2)");
+    for (const layer_config& layer : config.layers) EXPECT_EQ(layer.window, 0);
+    EXPECT_TRUE(config.post_norms && !config.pre_norms && config.joint_qk_norm && !config.qk_norm);
+}
+
+TEST(families, full_layers_have_no_rope_where_others_have_windows) {
+    const model_config config = parsed("exaone4", R"("num_hidden_layers": 5)");
+    for (const std::size_t i : {0u, 1u, 2u, 4u}) {
+        EXPECT_EQ(config.layers[i].window, 4096);
+        EXPECT_EQ(config.layers[i].rope.portion, 1.0);
+    }
+    EXPECT_EQ(config.layers[3].window, 0);
+    EXPECT_EQ(config.layers[3].rope.portion, 0.0);
+    EXPECT_TRUE(config.post_norms && !config.pre_norms && config.qk_norm && !config.joint_qk_norm);
+    // The 1.2B has no windows, and says so.
+    const model_config small = parsed("exaone4", R"("num_hidden_layers": 2,
+        "sliding_window": null, "layer_types": ["full_attention", "full_attention"])");
+    for (const layer_config& layer : small.layers) EXPECT_EQ(layer.rope.portion, 1.0);
+}
+
+TEST(families, an_mlp_may_have_no_gate) {
+    const model_config config = parsed("arcee", R"("hidden_act": "relu2")");
+    EXPECT_EQ(config.activation, activation_kind::relu_squared);
+    expect_refusal("arcee", R"("hidden_act": "silu")", "supported is relu2");
+}
+
 TEST(families, scaled_rope_may_be_of_full_layers_alone) {
     const model_config config = parsed("olmo3", R"("num_hidden_layers": 5, "rope_theta": 500000,
         "rope_scaling": {"rope_type": "yarn", "factor": 8, "attention_factor": 1.25,

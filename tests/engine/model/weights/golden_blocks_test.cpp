@@ -137,8 +137,10 @@ TEST_P(golden_blocks, of_4_bits_give_the_greedy_answers_of_their_floats) {
 INSTANTIATE_TEST_SUITE_P(
     models, golden_blocks,
     testing::Values(
-        block_case{"llama32", "llama32", 0.03, 0.05}, block_case{"smollm3", "smollm3", 0.03, 0.05},
-        block_case{"granite", "granite", 0.04, 0.06}, block_case{"olmo3", "olmo3", 0.03, 0.05},
+        block_case{"llama32", "llama32", 0.03, 0.05}, block_case{"olmo2", "olmo2", 0.03, 0.05},
+        block_case{"exaone4", "exaone4", 0.03, 0.05}, block_case{"arcee", "arcee", 0.03, 0.05},
+        block_case{"smollm3", "smollm3", 0.03, 0.05}, block_case{"granite", "granite", 0.04, 0.06},
+        block_case{"olmo3", "olmo3", 0.03, 0.05},
         block_case{"ministral3", "ministral3-published", 0.03, 0.05},
         block_case{"seedoss", "seedoss", 0.03, 0.05}, block_case{"phi3", "phi3", 0.04, 0.05},
         block_case{"glm4moe", "glm4moe", 0.01, 0.05},
