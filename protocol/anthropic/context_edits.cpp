@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <limits>
 #include <map>
+#include <unordered_set>
 #include <utility>
 
 #include "protocol/wire/fields.hpp"
@@ -152,6 +153,7 @@ class context_editor {
     struct tool_use {
         engine::tool_call_part* call;
         engine::tool_result_part* found;
+        const engine::content_part* place;  // of the result
     };
 
     std::vector<tool_use> tool_uses();
@@ -188,19 +190,21 @@ std::vector<context_editor::tool_use> context_editor::tool_uses() {
             auto* found = std::get_if<engine::tool_result_part>(&part);
             if (found == nullptr) continue;
             const auto call = calls.find(found->tool_call_id);
-            if (call != calls.end()) uses.push_back({call->second, found});
+            if (call != calls.end()) uses.push_back({call->second, found, &part});
         }
     return uses;
 }
 
-/// Whether the text contains a definition: such a text stays.
-bool has_definition(const engine::conversation& chat, const engine::tool_result_part* found) {
-    return std::ranges::any_of(chat.placed_tools, [&](const engine::placed_tool& each) {
-        if (each.message >= chat.messages.size()) return false;
+/// The results whose texts contain definitions: such a text stays.
+std::unordered_set<const engine::content_part*> parts_with_definitions(
+    const engine::conversation& chat) {
+    std::unordered_set<const engine::content_part*> found;
+    for (const engine::placed_tool& each : chat.placed_tools) {
+        if (each.message >= chat.messages.size()) continue;
         const auto& parts = chat.messages[each.message].parts;
-        return each.part < parts.size() &&
-               std::get_if<engine::tool_result_part>(&parts[each.part]) == found;
-    });
+        if (each.part < parts.size()) found.insert(&parts[each.part]);
+    }
+    return found;
 }
 
 result<int> context_editor::replace(engine::conversation edited, std::int64_t at_least) {
@@ -226,10 +230,11 @@ result<void> context_editor::apply(const clear_tool_uses& edit) {
     engine::conversation before = chat_;
     std::vector<tool_use> all = tool_uses();
     all.resize(uses - edit.kept);
+    const auto kept = parts_with_definitions(chat_);
     std::size_t cleared = 0;
     for (const tool_use& each : all) {
         const std::string& name = each.call->name;
-        if (edit.excluded.contains(name) || has_definition(chat_, each.found)) continue;
+        if (edit.excluded.contains(name) || kept.contains(each.place)) continue;
         ++cleared;
         each.found->text = cleared_words;
         if (edit.clears_all_inputs || edit.clears_inputs_of.contains(name))

@@ -374,7 +374,8 @@ class message_reader {
         const auto changes = block.find("tool_changes");
         const std::size_t count =
             changes ? parse_count(*changes, limits_.blocks_per_message_max) : 0;
-        tools_.restart(changes.has_value(), text);
+        if (!tools_.restart(changes.has_value(), text))
+            return block.fail(errc::bad_value, tool_roster::too_many_restarts());
         for (std::size_t i = 0; i < count; ++i) {
             const json_cursor change = changes->item(i);
             const std::string type = string_at(change, "type");

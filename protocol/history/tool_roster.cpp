@@ -18,11 +18,11 @@ tool_roster::tool_roster(engine::tool_lists lists)
     : head_(std::move(lists.told)), has_changed_(lists.callable.has_value()) {
     for (std::size_t i = 0; i < head_.size(); ++i) {
         index_.emplace(head_[i].name, tools_.size());
-        tools_.push_back({head_[i].name, std::nullopt, i, true, !has_changed_});
+        tools_.push_back({head_[i].name, nullptr, i, true, !has_changed_});
     }
     for (engine::tool_definition& each : lists.deferred) {
         if (known_tool* found = find(each.name))
-            found->own = std::move(each);
+            found->own = std::make_shared<engine::tool_definition>(std::move(each));
         else
             add(std::move(each));
     }
@@ -34,7 +34,8 @@ tool_roster::tool_roster(engine::tool_lists lists)
 void tool_roster::add(engine::tool_definition tool) {
     index_.emplace(tool.name, tools_.size());
     std::string name = tool.name;
-    tools_.push_back({std::move(name), std::move(tool), none, false, false});
+    auto own = std::make_shared<engine::tool_definition>(std::move(tool));
+    tools_.push_back({std::move(name), std::move(own), none, false, false});
 }
 
 tool_roster::known_tool* tool_roster::find(std::string_view name) {
@@ -54,7 +55,9 @@ void tool_roster::tell(known_tool& found, std::string& text) {
         text.append("The tool ").append(found.name).append(" can be called now.");
         return;
     }
-    pending_.push_back({definition_of(found), 0, 0, text.size()});
+    auto tool =
+        found.own ? found.own : std::make_shared<engine::tool_definition>(head_[found.at_head]);
+    pending_.push_back({std::move(tool), 0, 0, text.size()});
 }
 
 bool tool_roster::define(engine::tool_definition tool, std::string& text) {
@@ -65,7 +68,7 @@ bool tool_roster::define(engine::tool_definition tool, std::string& text) {
         found = &tools_.back();
     } else if (!is_same(definition_of(*found), tool)) {
         // From here on it is the newer one that counts.
-        found->own = std::move(tool);
+        found->own = std::make_shared<engine::tool_definition>(std::move(tool));
         found->is_told = false;
         has_changed_ = true;
     }
@@ -81,7 +84,13 @@ void tool_roster::withdraw(std::string_view name, std::string& text) {
     has_changed_ = true;
 }
 
-void tool_roster::restart(bool forgets, std::string& text) {
+std::string tool_roster::too_many_restarts() {
+    return "there may be " + std::to_string(restarts_max) + " summaries in a conversation";
+}
+
+bool tool_roster::restart(bool forgets, std::string& text) {
+    if (restarts_ == restarts_max) return false;
+    ++restarts_;
     pending_.clear();
     placed_.clear();
     for (known_tool& each : tools_) {
@@ -101,10 +110,11 @@ void tool_roster::restart(bool forgets, std::string& text) {
             text.append("The tool ").append(each.name).append(" can no longer be called.");
     }
     if (forgets) has_changed_ = false;
+    return true;
 }
 
 void tool_roster::settle(std::size_t message, std::size_t part) {
-    for (engine::placed_tool& each : pending_) {
+    for (told_tool& each : pending_) {
         each.message = message;
         each.part = part;
         placed_.push_back(std::move(each));
@@ -116,10 +126,12 @@ void tool_roster::hand_over(engine::conversation& chat) {
     if (has_changed_) chat.callable.emplace();
     for (known_tool& each : tools_) {
         if (has_changed_ && each.is_callable) chat.callable->push_back(definition_of(each));
-        if (each.own) chat.deferred_tools.push_back(*std::move(each.own));
+        if (each.own) chat.deferred_tools.push_back(*each.own);
     }
+    for (const told_tool& each : placed_)
+        chat.placed_tools.push_back({*each.tool, each.message, each.part, each.at});
     chat.tools = std::move(head_);
-    chat.placed_tools = std::move(placed_);
+    placed_.clear();
     tools_.clear();
     index_.clear();
 }

@@ -5,6 +5,7 @@
 
 #include <cstddef>
 #include <map>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -19,6 +20,8 @@ namespace semantic::protocol {
 class tool_roster {
   public:
     static constexpr std::size_t tools_max = 1'000;  // with those of messages
+    /// Each looks at every tool, so that only a bound on both bounds the work.
+    static constexpr std::size_t restarts_max = 1'000;
 
     tool_roster() = default;
     explicit tool_roster(engine::tool_lists lists);
@@ -34,8 +37,11 @@ class tool_roster {
     /// Whether a definition waits for the part that has its text.
     bool has_pending() const noexcept { return !pending_.empty(); }
     /// All that was said before is left out of the prompt, and `text` replaces it: it says what
-    /// had changed. `forgets`: instead, nothing has.
-    void restart(bool forgets, std::string& text);
+    /// had changed. `forgets`: instead, nothing has. Returns: false, and does nothing, behind
+    /// restarts_max others.
+    bool restart(bool forgets, std::string& text);
+    /// What is wrong then.
+    static std::string too_many_restarts();
     /// The text that admit() and define() were given is part `part` of message `message`.
     void settle(std::size_t message, std::size_t part);
 
@@ -43,12 +49,20 @@ class tool_roster {
     void hand_over(engine::conversation& chat);
 
   private:
+    /// Definitions are shared until the end: what is told may be told again behind each summary.
+    using shared_definition = std::shared_ptr<const engine::tool_definition>;
+
     struct known_tool {
         std::string name;
-        std::optional<engine::tool_definition> own;  // absent: as it is at the head
-        std::size_t at_head = none;                  // index of head_
-        bool is_told = false;                        // somewhere in the prompt
+        shared_definition own;       // null: as it is at the head
+        std::size_t at_head = none;  // index of head_
+        bool is_told = false;        // somewhere in the prompt
         bool is_callable = false;
+    };
+    /// As engine::placed_tool.
+    struct told_tool {
+        shared_definition tool;
+        std::size_t message = 0, part = 0, at = 0;
     };
     static constexpr std::size_t none = std::string::npos;
 
@@ -62,8 +76,9 @@ class tool_roster {
     std::vector<engine::tool_definition> head_;
     std::vector<known_tool> tools_;
     std::map<std::string, std::size_t, std::less<>> index_;  // of tools_, by name
-    std::vector<engine::placed_tool> pending_;
-    std::vector<engine::placed_tool> placed_;
+    std::vector<told_tool> pending_;
+    std::vector<told_tool> placed_;
+    std::size_t restarts_ = 0;
     bool has_changed_ = false;  // what may be called is no longer the list at the head
 };
 

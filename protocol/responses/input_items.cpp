@@ -156,11 +156,12 @@ class conversation_builder {
     }
 
     /// The summary replaces all that was said before it, and says which tools came meanwhile.
-    void replace_all(std::string_view summary) {
+    void replace_all(std::string_view summary, const json_cursor& place) {
         std::string text = std::string(summary_head).append(summary);
         chat_.messages.clear();
         text_bytes_ = bytes_of(chat_.system);
-        context_.roster.restart(false, text);
+        if (!context_.roster.restart(false, text))
+            return place.fail(errc::bad_value, tool_roster::too_many_restarts());
         add_user(std::move(text));
         context_.roster.settle(0, 0);
     }
@@ -223,7 +224,7 @@ class conversation_builder {
         const auto sealed = item.find("encrypted_content");
         const auto summary = sealed ? open_summary(sealed->as_string()) : std::nullopt;
         if (!summary) return position_.left_out.add("compaction");
-        if (summary->replaces_all) return replace_all(summary->text);
+        if (summary->replaces_all) return replace_all(summary->text, item);
         add_user(std::string(summary_head) + summary->text);
     }
     std::string name_of_call(const json_cursor& item) const {
@@ -363,7 +364,7 @@ read_input parse_input(const json_cursor& root, const input_context& context,
             chat.add(input->item(i));
         }
     }
-    if (context.kept.summary && root.ok()) chat.replace_all(*context.kept.summary);
+    if (context.kept.summary && root.ok()) chat.replace_all(*context.kept.summary, root);
     read_input read = chat.take();
     engine::conversation& asked = read.chat;
     asked.system = without_billing_line(std::move(asked.system));

@@ -7,6 +7,7 @@
 
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <string>
 #include <variant>
 
@@ -76,6 +77,30 @@ TEST(context_edits, old_results_are_cleared_and_reported) {
     EXPECT_GT(edited->applied[0].at("cleared_input_tokens").as_int64(), 3800);
     EXPECT_EQ(edited->original_tokens, 6 * 1003);
     EXPECT_NE(outline(request.chat).find(R"(look {"a":1})"), std::string::npos) << "inputs stay";
+}
+
+// Each result was once looked for among all definitions: 40 seconds.
+TEST(context_edits, many_results_among_many_definitions_take_no_longer_than_their_bytes) {
+    constexpr std::size_t count = 100'000;
+    engine::conversation chat;
+    chat.messages.resize(count);
+    chat.messages[0].parts = {engine::tool_call_part{"c", "look", "{}"}};
+    for (std::size_t i = 1; i < count; ++i) {
+        chat.messages[i].parts = {engine::tool_result_part{"c", std::string(99, 'x'), false}};
+        if (i % 2 == 0) chat.placed_tools.push_back({{"t", "", "{}"}, i, 0, 0});
+    }
+    context_edits edits;
+    edits.is_asked = true;
+    clear_tool_uses all;
+    all.above_uses = 0;
+    all.kept = 0;
+    edits.list.emplace_back(all);
+    const auto begin = std::chrono::steady_clock::now();
+    byte_counter tokens;
+    auto edited = apply_context_edits(edits, chat, tokens);
+    ASSERT_TRUE(edited);
+    EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(10));
+    EXPECT_EQ(cleared_results(chat), static_cast<int>(count / 2)) << "those of definitions stay";
 }
 
 TEST(context_edits, at_the_trigger_nothing_happens_and_above_it_something) {

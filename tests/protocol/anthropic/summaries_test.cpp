@@ -50,6 +50,21 @@ TEST(summaries_asked_for, are_a_question_behind_the_conversation) {
     EXPECT_FALSE(parse_messages(body(R"(,"compaction":{"type":"other"})")));
 }
 
+TEST(summaries, a_conversation_may_have_a_thousand) {
+    const auto after = [](int count) {
+        std::string blocks = R"({"type":"compaction","content":"Of a dog."})";
+        for (int i = 1; i < count; ++i) blocks += R"(,{"type":"compaction","content":"Of a cat."})";
+        return parse_messages(R"({"model":"m","max_tokens":5,"messages":[{"role":"user",)"
+                              R"("content":[)" +
+                              blocks + "]}]}");
+    };
+    EXPECT_TRUE(after(1'000));
+    auto refused = after(1'001);
+    ASSERT_FALSE(refused);
+    EXPECT_EQ(refused.error().message,
+              "messages.0.content.1000: there may be 1000 summaries in a conversation");
+}
+
 TEST(summaries_asked_for, come_in_one_block_that_comes_back) {
     id_maker ids = numbers();
     reply_options options;

@@ -42,6 +42,21 @@ TEST(compaction, is_what_the_user_said_and_a_sealed_summary) {
     EXPECT_EQ(read.at("usage").at("output_tokens"), 3);
 }
 
+TEST(compaction, a_conversation_may_have_a_thousand_summaries) {
+    const auto after = [](int count) {
+        const std::string item = R"({"type":"compaction","encrypted_content":")" +
+                                 seal_summary("Of a dog.", true) + "\"},";
+        std::string items;
+        for (int i = 0; i < count; ++i) items += item;
+        return parse_response(R"({"model":"m","input":[)" + items +
+                              R"({"role":"user","content":"Hi"}]})");
+    };
+    EXPECT_TRUE(after(1'000));
+    auto refused = after(1'001);
+    ASSERT_FALSE(refused);
+    EXPECT_EQ(refused.error().message, "input.1000: there may be 1000 summaries in a conversation");
+}
+
 TEST(compaction, without_a_summary_is_a_failure) {
     ASSERT_FALSE(compacted(" \n"));
     EXPECT_EQ(compacted("").error().code, errc::bad_value);
