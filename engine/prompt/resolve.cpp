@@ -147,7 +147,8 @@ storage::result<resolved_prompt> resolver::resolve(const generation_request& req
     if (excess > 0) return refusal(request, excess);
     if (!request.chat.placed_tools.empty()) {
         generation_request told = request;
-        if (auto ok = write_placed_tools(told.chat, template_); !ok) return ok.error();
+        storage::work_budget budget;
+        if (auto ok = write_late_tools(told.chat, budget); !ok) return ok.error();
         return resolve(told, busy);
     }
     if (request.continues) return threads_.resume(request, &bound_);
@@ -240,12 +241,28 @@ void resolver::explain_miss(const generation_request& request, const storage::ag
     prompt.difference = difference_at(own->text, prompt.text, common);
 }
 
+storage::result<void> resolver::write_late_tools(conversation& chat,
+                                                 storage::work_budget& budget) const {
+    using storage::work_limit_exceeded;
+    try {
+        return write_placed_tools(chat, template_, budget);
+    } catch (const work_limit_exceeded& reached) {
+        const bool is_too_much = reached.which() == work_limit_exceeded::limit::steps ||
+                                 reached.which() == work_limit_exceeded::limit::bytes;
+        if (!is_too_much) throw;
+        return storage::failure{
+            storage::errc::bad_value,
+            std::string("the tools that come late take too much: ") + reached.what()};
+    }
+}
+
 storage::result<int> resolver::count_continued(const generation_request& request) const {
     if (const std::int64_t excess = bound_.excess_of(request.chat); excess > 0)
         return static_cast<int>(excess);
     if (!request.chat.placed_tools.empty()) {
         generation_request told = request;
-        if (auto ok = write_placed_tools(told.chat, template_); !ok) return ok.error();
+        storage::work_budget budget;
+        if (auto ok = write_late_tools(told.chat, budget); !ok) return ok.error();
         return count_continued(told);
     }
     auto prompt = threads_.resume(request, &bound_);
@@ -260,7 +277,8 @@ storage::result<int> resolver::count_tokens(const conversation& chat,
         return static_cast<int>(excess);
     if (!chat.placed_tools.empty()) {
         conversation told = chat;
-        if (auto ok = write_placed_tools(told, template_); !ok) return ok.error();
+        storage::work_budget budget;
+        if (auto ok = write_late_tools(told, budget); !ok) return ok.error();
         return count_tokens(told, thinking);
     }
     auto rendered = template_.render_marked(chat, rendering_of(thinking, day_.today()));

@@ -45,6 +45,11 @@ class resolver {
     /// is lost that it continues.
     storage::result<resolved_prompt> resolve(const generation_request& request,
                                              const busy_agents& busy) const;
+    /// Writes the definitions of tools that come late into the conversation (placed_tools.hpp),
+    /// where that is more than resolve() should do by itself. Errors: bad_value for a tool whose
+    /// parameters are no JSON object, and where it takes more work than a request may. Throws
+    /// work_limit_exceeded where the deadline has passed or the budget was cancelled.
+    storage::result<void> write_late_tools(conversation& chat, storage::work_budget& budget) const;
     /// Returns: tokens of the rendered prompt when nothing is reused. Of one that cannot fit the
     /// context: how many it has at least, which is more than that.
     storage::result<int> count_tokens(const conversation& chat,

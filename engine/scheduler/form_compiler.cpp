@@ -17,6 +17,8 @@ constexpr int niceness = 10;
 std::size_t bytes_of(const generation_request& request) {
     std::size_t bytes = request.form.schema_json.size() + request.form.rules.size();
     for (const std::string& each : request.form.choices) bytes += each.size();
+    for (const placed_tool& each : request.chat.placed_tools)
+        bytes += each.tool.description.size() + each.tool.parameters_json.size();
     if (request.form.is_of_text() && !request.form.calls_too) return bytes;
     for (const tool_definition& tool : request.chat.callable_tools())
         bytes += tool.parameters_json.size();
@@ -33,8 +35,8 @@ finished ended(stop_reason why) { return {why, {}, 0, false}; }
 
 }  // namespace
 
-form_compiler::form_compiler(answer_grammars& grammars, report_outcome report)
-    : grammars_(grammars), report_(std::move(report)) {}
+form_compiler::form_compiler(answer_grammars& grammars, report_outcome report, write_tools write)
+    : grammars_(grammars), report_(std::move(report)), write_(std::move(write)) {}
 
 form_compiler::~form_compiler() {
     stop();
@@ -168,8 +170,17 @@ void form_compiler::run() {
     }
 }
 
-form_outcome form_compiler::outcome_of(const generation_request& request) {
+std::optional<failed> form_compiler::write_late_tools(generation_request& request) const {
+    if (!write_ || request.chat.placed_tools.empty()) return std::nullopt;
+    storage::work_budget own;
+    auto written = write_(request.chat, request.budget ? *request.budget : own);
+    if (written) return std::nullopt;
+    return failed{failure_kind::bad_request, written.error().what};
+}
+
+form_outcome form_compiler::outcome_of(generation_request& request) {
     try {
+        if (auto why = write_late_tools(request)) return *std::move(why);
         auto form = grammars_.compile(request);
         if (form) return std::move(*form);
         return failed{failure_kind::bad_request, form.error().what, {}, part_of(request.form)};

@@ -1,6 +1,8 @@
 #pragma once
-// Compiles the forms that answers are held to, on threads of its own, so that one client's schema
-// does not delay another's request. Owner: the scheduler. Thread: any.
+// Compiles the forms that answers are held to, and writes the texts of tools that come late where
+// they are many, on threads of its own, so that one client's schema or tools do not delay another's
+// request. Owner: the scheduler. Thread: any. The compiler alone writes a job's conversation until
+// the job is reported; where it is reported early nobody reads the conversation any more.
 //
 // Order: tenants take turns, and none has more than a part of the threads; within a tenant short
 // forms come before long ones, though not for ever. A job that is cancelled, or whose deadline
@@ -36,10 +38,12 @@ class form_compiler {
     static constexpr int short_in_a_row_max = 4;
 
     using report_outcome = std::function<void(const job_ptr&, form_outcome)>;
+    /// Writes the late tools of a conversation (resolver::write_late_tools).
+    using write_tools = std::function<storage::result<void>(conversation&, storage::work_budget&)>;
 
     /// `report`: called once for each job, from one of several threads; must not block. Threads
     /// start with the first job.
-    form_compiler(answer_grammars& grammars, report_outcome report);
+    form_compiler(answer_grammars& grammars, report_outcome report, write_tools write = {});
     /// Reports what is open as stop() does, and waits for the threads.
     ~form_compiler();
     form_compiler(const form_compiler&) = delete;
@@ -73,11 +77,14 @@ class form_compiler {
 
     void run();
     void watch_deadlines();
-    form_outcome outcome_of(const generation_request& request);
+    form_outcome outcome_of(generation_request& request);
+    /// Returns: what is wrong with the request, or nothing.
+    std::optional<failed> write_late_tools(generation_request& request) const;
     void report_all(const std::vector<job_ptr>& jobs, const form_outcome& unless_cancelled);
 
     answer_grammars& grammars_;
     const report_outcome report_;
+    const write_tools write_;
     std::mutex mutex_;
     std::condition_variable changed_;
     entries open_;  // not reported yet, in order of arrival

@@ -153,10 +153,14 @@ struct scheduler::impl final : batch_outputs,
         saves.emplace(agent_saves::services{store, probe, gate, options.shared, options.shared_wait,
                                             claims, options.max_hot_agents, *this});
         refresh.emplace(store, options.shared, claims, *this);
-        forms.emplace(grammars, [this](const job_ptr& work, form_outcome outcome) {
+        const auto report = [this](const job_ptr& work, form_outcome outcome) {
             inbound.fetch_add(1);
             resolve->try_put(formed{work, std::move(outcome)});
-        });
+        };
+        const auto write = [this](conversation& chat, storage::work_budget& budget) {
+            return prompts.write_late_tools(chat, budget);
+        };
+        forms.emplace(grammars, report, write);
         stage.emplace(prompts, store, grammars, *this);
         graph->reserve_wait();
         try {

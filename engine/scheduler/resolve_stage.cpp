@@ -2,6 +2,8 @@
 
 #include <utility>
 
+#include "engine/text/placed_tools.hpp"
+
 namespace semantic::engine {
 
 namespace {
@@ -20,9 +22,11 @@ bool resolve_stage::arrive(const job_ptr& work) {
     return false;
 }
 
-/// Returns: false when the form is still to be made. Its agent is busy meanwhile.
+/// Returns: false when the form, or the texts of late tools, are still to be made. Its agent is
+/// busy meanwhile.
 bool resolve_stage::begin(const job_ptr& work) {
-    if (auto form = grammars_.find(work->request)) {
+    const bool is_soon_told = has_few_placed_tools(work->request.chat);
+    if (auto form = is_soon_told ? grammars_.find(work->request) : std::nullopt) {
         resolve(work, std::move(*form));
         return true;
     }

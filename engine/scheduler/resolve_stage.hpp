@@ -17,7 +17,8 @@ namespace semantic::engine {
 /// What the resolve stage asks of the scheduler, and where its requests go.
 class resolve_outputs {
   public:
-    /// Has the request's form made elsewhere; resolve_stage::take_form() follows.
+    /// Has the request's form, and the texts of its late tools, made elsewhere;
+    /// resolve_stage::take_form() follows.
     virtual void compile_form(const job_ptr& work) = 0;
     /// The request is resolved.
     virtual void pass_on(const job_ptr& work) = 0;

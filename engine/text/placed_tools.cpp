@@ -45,24 +45,32 @@ std::optional<std::string> insertion(std::string_view less, std::string_view mor
     return std::string(found);
 }
 
+/// How a template tells tools. What it renders without the tool in question is kept.
 class template_probe {
   public:
     explicit template_probe(const chat_template& family) : family_(family) {}
 
-    /// The text that the template adds for `tool` after `before`, or nothing where it has no such
-    /// text in one piece.
-    std::optional<std::string> added_by(const tool_definition& tool,
-                                        std::vector<tool_definition> before) const {
-        const auto less = rendered(before);
-        before.push_back(tool);
-        const auto more = rendered(std::move(before));
+    /// Of the first tool of a prompt, or nothing where the template has no such text in one piece.
+    std::optional<std::string> text_of_first(const tool_definition& tool) {
+        if (!without_tools_) without_tools_ = rendered({});
+        return added(*without_tools_, rendered({tool}), tool);
+    }
+    /// Likewise of one after another tool.
+    std::optional<std::string> text_of_further(const tool_definition& tool) {
+        if (!with_one_tool_) with_one_tool_ = rendered({known_tool()});
+        return added(*with_one_tool_, rendered({known_tool(), tool}), tool);
+    }
+    const chat_template& family() const noexcept { return family_; }
+
+  private:
+    std::optional<std::string> added(const std::optional<std::string>& less,
+                                     const std::optional<std::string>& more,
+                                     const tool_definition& tool) const {
         auto text = less && more ? insertion(*less, *more) : std::nullopt;
         if (!text || text->find(tool.name) == std::string::npos || ends_a_turn(*text))
             return std::nullopt;
         return text;
     }
-
-  private:
     std::optional<std::string> rendered(std::vector<tool_definition> tools) const {
         conversation chat{"Be kind.", {{role::user, {text_part{"Hello."}}}}, std::move(tools)};
         auto text = family_.render(chat);
@@ -76,7 +84,32 @@ class template_probe {
     }
 
     const chat_template& family_;
+    // Each is nothing until it is asked for, and holds nothing where the template cannot render it.
+    std::optional<std::optional<std::string>> without_tools_, with_one_tool_;
 };
+
+// What a definition costs in steps of a budget beside its bytes, each of which takes part of one.
+constexpr std::uint64_t steps_of_definition = 1'000;
+constexpr std::size_t bytes_a_step = 2;
+// What is written at once, wherever it is asked for.
+constexpr std::size_t few_definitions = 16;
+constexpr std::size_t few_bytes = std::size_t{16} << 10;
+
+std::size_t bytes_of(const tool_definition& tool) {
+    return tool.name.size() + tool.description.size() + tool.parameters_json.size();
+}
+
+storage::result<std::string> text_of(const tool_definition& tool, bool opens,
+                                     template_probe& probe) {
+    auto plain = tool_text(tool);
+    if (!plain) return plain;
+    if (opens) {
+        if (auto block = probe.text_of_first(tool)) return *std::move(block);
+        if (probe.family().answers().calls == call_format::hermes) return hermes_tools_text({tool});
+    }
+    const auto item = probe.text_of_further(tool);
+    return std::string(heading) + (item ? *item : *plain);
+}
 
 bool same_text(const placed_tool& one, const placed_tool& other) {
     return one.message == other.message && one.part == other.part;
@@ -95,27 +128,31 @@ std::string* text_at(conversation& chat, const placed_tool& place) {
 
 storage::result<std::string> definition_text(const tool_definition& tool, bool opens,
                                              const chat_template& family) {
-    auto plain = tool_text(tool);
-    if (!plain) return plain;
-    const template_probe probe(family);
-    if (opens) {
-        if (auto block = probe.added_by(tool, {})) return *std::move(block);
-        if (family.answers().calls == call_format::hermes) return hermes_tools_text({tool});
-    }
-    const auto item = probe.added_by(tool, {known_tool()});
-    return std::string(heading) + (item ? *item : *plain);
+    template_probe probe(family);
+    return text_of(tool, opens, probe);
 }
 
-storage::result<void> write_placed_tools(conversation& chat, const chat_template& family) {
+bool has_few_placed_tools(const conversation& chat) {
+    if (chat.placed_tools.size() > few_definitions) return false;
+    std::size_t bytes = 0;
+    for (const placed_tool& each : chat.placed_tools) bytes += bytes_of(each.tool);
+    return bytes <= few_bytes;
+}
+
+storage::result<void> write_placed_tools(conversation& chat, const chat_template& family,
+                                         storage::work_budget& budget) {
     const std::vector<placed_tool> placed = std::exchange(chat.placed_tools, {});
+    template_probe probe(family);
     for (std::size_t i = 0; i < placed.size();) {
         std::string* told = text_at(chat, placed[i]);
         std::string made;
         std::size_t taken = 0;  // bytes of `*told`
         const std::size_t first = i;
         for (; i < placed.size() && same_text(placed[i], placed[first]); ++i) {
-            auto text = definition_text(placed[i].tool, i == 0 && chat.tools.empty(), family);
+            budget.charge_steps(steps_of_definition + bytes_of(placed[i].tool) / bytes_a_step);
+            auto text = text_of(placed[i].tool, i == 0 && chat.tools.empty(), probe);
             if (!text) return text.error();
+            budget.charge_bytes(text->size());
             if (told == nullptr) continue;
             const std::size_t at = std::clamp(placed[i].at, taken, told->size());
             made.append(*told, taken, at - taken).append(*text);

@@ -7,6 +7,7 @@
 #include "engine/text/template/chat_template.hpp"
 #include "engine/types/conversation.hpp"
 #include "storage/types/errc.hpp"
+#include "storage/types/work_budget.hpp"
 
 namespace semantic::engine {
 
@@ -18,7 +19,13 @@ namespace semantic::engine {
 storage::result<std::string> definition_text(const tool_definition& tool, bool opens,
                                              const chat_template& family);
 
-/// Writes the texts of chat.placed_tools at their places, and empties the list. Errors: likewise.
-storage::result<void> write_placed_tools(conversation& chat, const chat_template& family);
+/// Writes the texts of chat.placed_tools at their places, and empties the list. Each takes a
+/// rendering or two: `budget` is charged for it. Errors: likewise. Throws work_limit_exceeded.
+storage::result<void> write_placed_tools(conversation& chat, const chat_template& family,
+                                         storage::work_budget& budget);
+
+/// Whether there are so few placed tools, and so short ones, that their texts are made in a few
+/// milliseconds.
+bool has_few_placed_tools(const conversation& chat);
 
 }  // namespace semantic::engine

@@ -86,5 +86,44 @@ TEST(engine_late_tools, a_thread_remembers_them) {
     EXPECT_EQ(turn->tools.callable->size(), 2u);
 }
 
+/// found() with `count` tools more that stand before `weather`.
+conversation found_many(int count, std::size_t description_bytes = 0) {
+    conversation chat = found();
+    for (int i = 0; i < count; ++i) {
+        tool_definition more = weather;
+        more.name = "tool_" + std::to_string(i);
+        more.description += std::string(description_bytes, 'x');
+        chat.placed_tools.insert(chat.placed_tools.begin() + i, {more, 2, 0, 0});
+    }
+    return chat;
+}
+
+// Their texts are made elsewhere than those of a few, and are the same.
+TEST(engine_late_tools, many_at_once_are_told_as_few_are) {
+    semantic::tests::temp_dir dir;
+    auto engine = load(options_in(dir.path()));
+    for (const int count : {15, 16, 60}) {
+        const conversation chat = found_many(count);
+        auto answer = run(*engine, ask("a" + std::to_string(count), chat, 1));
+        ASSERT_TRUE(answer->finished) << (answer->failed ? answer->failed->what : "no end");
+        EXPECT_EQ(answer->usage.prompt_tokens, *engine->count_tokens(chat, {})) << count;
+    }
+    auto again = run(*engine, ask("a60", found_many(60), 1));
+    ASSERT_TRUE(again->finished);
+    EXPECT_GE(again->usage.reused_tokens, again->usage.prompt_tokens - 1);
+}
+
+TEST(engine_late_tools, more_of_them_than_a_request_may_cost_are_refused) {
+    semantic::tests::temp_dir dir;
+    auto engine = load(options_in(dir.path()));
+    const conversation chat = found_many(10'001);
+    auto answer = run(*engine, ask("a", chat, 1));
+    ASSERT_TRUE(answer->failed);
+    EXPECT_EQ(answer->failed->kind, failure_kind::bad_request);
+    EXPECT_NE(answer->failed->what.find("tools that come late"), std::string::npos)
+        << answer->failed->what;
+    EXPECT_EQ(engine->count_tokens(chat, {}).error().code, storage::errc::bad_value);
+}
+
 }  // namespace
 }  // namespace semantic::engine

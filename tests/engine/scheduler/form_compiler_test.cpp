@@ -134,6 +134,32 @@ TEST_F(form_compiler_, makes_the_form_or_says_what_is_wrong_with_it) {
     EXPECT_EQ(std::get<failed>(*fault).at_fault, request_part::form);
 }
 
+TEST_F(form_compiler_, writes_late_tools_or_says_what_is_wrong_with_them) {
+    const auto write = [](conversation& chat, storage::work_budget&) -> storage::result<void> {
+        if (chat.placed_tools[0].tool.name == "bad")
+            return storage::failure{storage::errc::bad_value, "it is bad"};
+        chat.system = "told";
+        chat.placed_tools.clear();
+        return {};
+    };
+    form_compiler writer(grammars, told.taker(), write);
+    const auto job_with = [](const char* name) {
+        job_ptr work = quick_job();
+        work->request.form = {};
+        work->request.chat.placed_tools = {{tool_definition{name, "", "{}"}}};
+        return work;
+    };
+    const job_ptr good = job_with("good"), bad = job_with("bad");
+    writer.compile(good);
+    writer.compile(bad);
+    const auto form = told.wait(good), fault = told.wait(bad);
+    ASSERT_TRUE(form && fault);
+    EXPECT_TRUE(std::holds_alternative<held_form>(*form));
+    EXPECT_EQ(good->request.chat.system, "told");
+    EXPECT_EQ(std::get<failed>(*fault).kind, failure_kind::bad_request);
+    EXPECT_EQ(std::get<failed>(*fault).what, "it is bad");
+}
+
 TEST_F(form_compiler_, a_client_that_leaves_ends_its_form_at_once) {
     const job_ptr running = slow_job(), waiting = slow_job();
     compiler.compile(running);

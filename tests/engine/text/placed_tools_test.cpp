@@ -59,7 +59,8 @@ TEST(placed_tools, definitions_stand_at_their_places) {
                          {tool("d"), 2, 0, 4},
                          {tool("e"), 9, 0, 0},
                          {tool("f"), 2, 5, 0}};
-    ASSERT_TRUE(write_placed_tools(chat, family));
+    storage::work_budget budget;
+    ASSERT_TRUE(write_placed_tools(chat, family, budget));
     EXPECT_TRUE(chat.placed_tools.empty());
     const auto text_of = [&](const char* name) {
         return *definition_text(tool(name), false, family);
@@ -68,6 +69,32 @@ TEST(placed_tools, definitions_stand_at_their_places) {
     EXPECT_EQ(found.text, "one\n" + text_of("b") + "\nthree" + text_of("c"));
     EXPECT_EQ(std::get<text_part>(chat.messages[2].parts[0]).text, "Now:" + text_of("d"));
     EXPECT_EQ(std::get<text_part>(chat.messages[0].parts[0]).text, "Hi.");
+}
+
+TEST(placed_tools, each_is_charged_before_it_is_written) {
+    const chat_template family = *chat_template::make("chatml");
+    conversation chat{"", {{role::user, {text_part{"Hi."}}}}, {tool("a")}};
+    for (int i = 0; i < 16; ++i) chat.placed_tools.push_back({tool("t" + std::to_string(i))});
+    EXPECT_TRUE(has_few_placed_tools(chat));
+    conversation more = chat;
+    more.placed_tools.push_back({tool("one_more")});
+    EXPECT_FALSE(has_few_placed_tools(more));
+    conversation longer = chat;
+    longer.placed_tools[0].tool.description = std::string(16 << 10, 'x');
+    EXPECT_FALSE(has_few_placed_tools(longer));
+
+    storage::work_budget counted;
+    conversation told = chat;
+    ASSERT_TRUE(write_placed_tools(told, family, counted));
+    storage::work_budget enough({.steps = counted.steps(), .bytes = counted.bytes()});
+    told = chat;
+    EXPECT_TRUE(write_placed_tools(told, family, enough));
+    storage::work_budget fewer_steps({.steps = counted.steps() - 1});
+    told = chat;
+    EXPECT_THROW((void)write_placed_tools(told, family, fewer_steps), storage::work_limit_exceeded);
+    storage::work_budget fewer_bytes({.bytes = counted.bytes() - 1});
+    told = chat;
+    EXPECT_THROW((void)write_placed_tools(told, family, fewer_bytes), storage::work_limit_exceeded);
 }
 
 TEST(placed_tools, parameters_that_are_no_object_are_refused) {
