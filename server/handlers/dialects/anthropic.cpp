@@ -204,9 +204,12 @@ net::awaitable<edit_outcome> apply_edits(const answer_context& asked,
     outcome.is_gone = !outcome.refusal && !summary;
     if (!summary) co_return outcome;
     outcome.summary_block = anthropic::compaction_block(*summary, std::move(parsed.tool_changes));
-    auto next = anthropic::parse_messages(
-        anthropic::body_behind_summary(parsed.rest_of_body, outcome.summary_block),
-        limits_of(asked.server));
+    auto read_on = [&] {
+        return anthropic::parse_messages(
+            anthropic::body_behind_summary(parsed.rest_of_body, outcome.summary_block),
+            limits_of(asked.server));
+    };
+    auto next = co_await run_on(choose_workers(asked.server, incoming), read_on, incoming.gone);
     if (next)
         parsed = std::move(*next);
     else
