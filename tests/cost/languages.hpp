@@ -20,6 +20,14 @@ const language& native_bodies();
 const language& session_bodies();
 const language& mcp_messages();
 
+// The same with what clients of late 2026 send.
+const language& late_messages();
+const language& late_responses();
+const language& late_chats();
+const language& memory_orders();
+const language& mcp_calls();
+const language& verdicts();
+
 // Other texts.
 const language& scenarios();
 const language& yaml_texts();

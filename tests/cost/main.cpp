@@ -78,7 +78,9 @@ class tried_parser {
         }
         set_subject(tried_.name.c_str(), done_.inputs);
         bool is_taken = false;
-        input.cost = measure([&] { is_taken = tried_.parse(input.text); });
+        const std::string packed = tried_.pack ? tried_.pack(input.text) : std::string();
+        const std::string_view fed = tried_.pack ? std::string_view(packed) : input.text;
+        input.cost = measure([&] { is_taken = tried_.parse(fed); });
         ++done_.inputs;
         done_.taken += is_taken ? 1 : 0;
         keep(std::move(input));

@@ -311,6 +311,7 @@ std::vector<parser> parsers() {
     add_requests(all);
     add_templates(all);
     add_sources(all);
+    add_late_parsers(all);
     return all;
 }
 
