@@ -6,8 +6,9 @@ import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';
 import { existsSync, mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
 
-import { far_sighted_model, make_folder, Server } from './harness.mjs';
+import { far_sighted_model, make_folder, slowness, Server } from './harness.mjs';
 import { be_alone_on_loopback, skip } from './isolated.mjs';
 import { WishingProxy } from './wishing_proxy.mjs';
 
@@ -15,7 +16,7 @@ const folders = process.env.CONFORMANCE_PROGRAMS?.split(':');
 if (!folders) skip('CONFORMANCE_PROGRAMS names no folder with programs of agents');
 be_alone_on_loopback();
 
-export const patience_ms = 240_000;
+export const patience_ms = 240_000 * slowness;
 const name = 'semantic-tiny';
 
 const opencode_config = (url) => ({
@@ -58,6 +59,21 @@ const cline_providers = (url) => ({
     },
   },
 }); // prettier-ignore
+
+const openclaw_config = (url, home) => ({
+  models: {
+    mode: 'merge',
+    providers: {
+      semantic: {
+        baseUrl: `${url}/v1`,
+        apiKey: 'none',
+        api: 'openai-completions',
+        models: [{ id: name, name, contextWindow: 65536, maxTokens: 256, input: ['text'] }],
+      },
+    },
+  },
+  agents: { defaults: { model: { primary: `semantic/${name}` }, workspace: join(home, 'work') } },
+});
 
 const continue_config = (url) => `name: Semantic
 version: 1.0.0
@@ -179,6 +195,14 @@ Object.assign(programs, {
   },
 });
 
+const openclaw_turn = (text) => ['agent', '--local', '--session-id', 'one', '-m', text];
+programs.openclaw = {
+  tool: 'session_status',
+  configure: (home, url) => write(home, '.openclaw/openclaw.json', openclaw_config(url, home)),
+  first: openclaw_turn,
+  again: openclaw_turn,
+};
+
 programs['codex over a WebSocket'] = {
   ...programs.codex,
   file: 'codex',
@@ -268,6 +292,32 @@ export class Desk {
   }
   run(args) {
     return run(this.program, this.home, this.url, args);
+  }
+  /** The program on a terminal of its own, 160 characters wide: `screen()` is all that it has
+   *  written there, `type()` enters a line. */
+  launch_in_terminal(args) {
+    const { env = () => ({}) } = programs[this.program];
+    const words = [join(folder_of(this.program), file_of(this.program)), ...args];
+    const line = words.map((word) => `'${word}'`).join(' ');
+    const shell = ['-qfc', `stty cols 160 rows 50; exec ${line}`, '/dev/null'];
+    const own = { PATH: process.env.PATH, HOME: this.home, TERM: 'xterm-256color' };
+    const child = spawn('script', shell, {
+      env: { ...own, ...env(this.url, this.home) },
+      cwd: join(this.home, 'work'),
+      detached: true,
+    });
+    let written = '';
+    child.stdout.on('data', (bytes) => (written += bytes));
+    return {
+      screen: () => written.replace(/\x1b\[[0-9;?]*[ -/]*[@-~]/g, ' ').replace(/\s+/g, ' '),
+      async type(text) {
+        child.stdin.write(text);
+        await sleep(1_500);
+        child.stdin.write('\r');
+      },
+      kill: (signal) => process.kill(-child.pid, signal),
+      ended: new Promise((resolve) => child.on('close', resolve)),
+    };
   }
   /** Prompt tokens that were computed and reused since the last call of this, and which share of
    *  them came from memory. */

@@ -490,7 +490,7 @@ function change(r, body) {
 }
 
 /** A few bytes changed, so that it may be no JSON any more. */
-function damage(r, bytes) {
+export function damage(r, bytes) {
   const at = r.below(bytes.length);
   const piece = r.pick(pieces);
   const kind = r.below(5);

@@ -1,6 +1,8 @@
 // Random requests with the fields that clients of late 2026 send, which must be taken, and damage
 // to them: tools that come late or in namespaces, summaries, edits of the context, policies of the
-// memory, forks, MCP. What fuzz_wires.mjs sends; all of it follows from a seed.
+// memory, forks, MCP, compressed bodies. What fuzz_wires.mjs sends; all of it follows from a seed.
+
+import * as zlib from 'node:zlib';
 
 import * as bodies from './fuzz_bodies.mjs';
 
@@ -311,6 +313,22 @@ const mcp = (r, known) => {
   };
 };
 
+/** Some requests come compressed, and some of those in parts. */
+function maybe_packed(r, request) {
+  if (!r.chance(0.1)) return request;
+  const { zstdCompressSync } = zlib; // of newer versions of Node
+  const is_zstd = zstdCompressSync && r.chance(0.5);
+  const whole = is_zstd ? zstdCompressSync(request.bytes) : zlib.gzipSync(request.bytes);
+  const is_damaged = r.chance(0.3);
+  return {
+    ...request,
+    headers: { ...request.headers, 'content-encoding': is_zstd ? 'zstd' : 'gzip' },
+    bytes: is_damaged ? bodies.damage(r, whole) : whole,
+    is_mutated: request.is_mutated || is_damaged,
+    is_valid: request.is_valid && !is_damaged,
+  };
+}
+
 /** {kind, path, headers, bytes, is_mutated, is_valid}: a POST. `known`: ids of messages that agents
  *  were told, so that forks meet some. Valid requests are taken; whether an agent is there, and has
  *  that message, is another matter. */
@@ -319,7 +337,8 @@ export function wire_request(r, known) {
     // A copy: damage is not to reach what is shared.
     const { bytes, is_valid } = bodies.body_of(r, () => structuredClone(make(r)));
     const is_mutated = !is_valid;
-    return { kind, path, headers, bytes, is_mutated, is_valid: is_valid && !may_be_refused };
+    const made = { kind, path, headers, bytes, is_mutated, is_valid: is_valid && !may_be_refused };
+    return maybe_packed(r, made);
   };
   const name = r.pick(agents);
   return r.pick([

@@ -7,12 +7,12 @@ import assert from 'node:assert/strict';
 import { Random } from './fuzz_bodies.mjs';
 import { refusals } from './fuzz_replies.mjs';
 import { wire_request } from './fuzz_wire_bodies.mjs';
-import { main, make_folder, Server } from './harness.mjs';
+import { main, make_folder, Server, slowness } from './harness.mjs';
 
 const REQUESTS = Number(process.env.FUZZ_REQUESTS ?? 200);
 const SEED = Number(process.env.FUZZ_SEED ?? 1);
 const AT_ONCE = 12;
-const PATIENCE_MS = 200_000;
+const PATIENCE_MS = 200_000 * slowness;
 const MEMORY_LIMIT_MB = 1100;
 
 const server = await Server.start({

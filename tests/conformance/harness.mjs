@@ -12,8 +12,10 @@ import { setTimeout as sleep } from 'node:timers/promises';
 const binary = process.env.CONFORMANCE_SERVER;
 if (!binary) throw new Error('CONFORMANCE_SERVER must name the semantic-server binary');
 
-const START_MS = 30_000;
-const STOP_MS = 30_000;
+/** How many times as long a test waits: for a machine that has much else to do. */
+export const slowness = Number(process.env.CONFORMANCE_PATIENCE ?? 1);
+const START_MS = 30_000 * slowness;
+const STOP_MS = 30_000 * slowness;
 
 const running = new Set();
 const folders = new Set();
@@ -109,7 +111,7 @@ export function run_to_end(args, ms = START_MS) {
 }
 
 export class Server {
-  ask_ms = 60_000;
+  ask_ms = 60_000 * slowness;
 
   /** Resolves when the server says that it is ready, within `patience` ms; on a free port unless
    *  one is given. */

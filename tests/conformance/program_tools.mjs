@@ -1,14 +1,15 @@
 // Coding agents' own programs, where they are (coding_agents.mjs), with this server as their MCP
 // server, too: a tool that is found by a search and then called (Claude Code), one in a namespace
-// (Codex), a sub-agent, a compaction, and each session's continuation behind a kill -9 of the
+// (Codex), a sub-agent, a compaction, verdicts on calls (Claude Code's auto mode), and each session's continuation behind a kill -9 of the
 // server. What a small model would not do by itself, a proxy in between demands of it. No request
 // is refused, and what is not new comes from memory.
 
 import assert from 'node:assert/strict';
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
 
-import { Desk, found, patience_ms } from './coding_agents.mjs';
+import { asks_a_model, Desk, found, patience_ms } from './coding_agents.mjs';
 import { main } from './harness.mjs';
 
 async function claude_searches() {
@@ -71,6 +72,44 @@ async function claude_delegates_and_compacts() {
   desk.expect_no_refusal();
 }
 
+async function until(is_so, occasion) {
+  for (const end = Date.now() + patience_ms; !is_so(); await sleep(200))
+    assert(Date.now() < end, `${occasion}: ${is_so}`);
+}
+
+/** In auto mode it sends `safeguards` and reads their answer. Where it finds none that it knows, it
+ *  sends them no more, asks a model of its own choice, and tells the user of the gateway. */
+async function claude_is_judged() {
+  const desk = new Desk('claude');
+  await desk.start_server();
+  const work = { hasTrustDialogAccepted: true, hasCompletedProjectOnboarding: true };
+  const settings = { hasCompletedOnboarding: true, theme: 'dark', numStartups: 5 };
+  settings.projects = { [join(desk.home, 'work')]: work };
+  writeFileSync(join(desk.home, '.claude.json'), JSON.stringify(settings));
+  desk.proxy.fixed = { Bash: { command: 'mkdir -p out', description: 'Make a folder' } };
+  const terminal = desk.launch_in_terminal(['--permission-mode', 'auto']);
+  const asked = () => desk.proxy.asked.filter(({ method, path }) => asks_a_model(method, path));
+  await until(() => /auto mode on/.test(terminal.screen()), 'its first screen');
+  desk.proxy.sequence = ['Bash'];
+  await terminal.type('Make a folder.');
+  await until(() => desk.proxy.results >= 1, 'the result of a call');
+  desk.proxy.sequence = [];
+  await sleep(5_000); // a notice would follow the answer
+  const before = asked().length;
+  await terminal.type('And again.');
+  await until(() => asked().length > before, 'the next turn');
+  await sleep(5_000);
+  const bodies = asked().map(({ body }) => JSON.parse(body));
+  console.log(`        claude in auto mode: ${bodies.length} requests`);
+  for (const { model, safeguards, max_tokens } of bodies)
+    assert(safeguards && model, `a request for a verdict of ${model} with ${max_tokens} tokens`);
+  assert(!/not compatible|upcoming release/i.test(terminal.screen()), terminal.screen());
+  terminal.kill('SIGKILL');
+  await terminal.ended;
+  await desk.end_server('stop');
+  desk.expect_no_refusal();
+}
+
 const codex_resume = ['exec', 'resume', '--last', '--skip-git-repo-check'];
 const codex_first = ['exec', '--skip-git-repo-check'];
 
@@ -122,6 +161,7 @@ const promises = {};
 if (found.includes('claude')) {
   promises['Claude Code searches for a tool of an MCP server and calls it'] = claude_searches;
   promises['Claude Code has a sub-agent, and compacts'] = claude_delegates_and_compacts;
+  promises['Claude Code in auto mode takes the verdicts on its calls'] = claude_is_judged;
 }
 if (found.includes('codex')) {
   for (const program of ['codex', 'codex over a WebSocket'])
