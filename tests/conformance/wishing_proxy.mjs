@@ -50,6 +50,10 @@ const wires = {
     tools: (body) => (body.tools ?? []).map((tool) => tool.function?.name),
     results: (body) => body.messages.filter(({ role }) => role === 'tool').length,
     demand: (body, name) => (body.tool_choice = { type: 'function', function: { name } }),
+    fix(body, name, schema) {
+      for (const { function: tool } of body.tools ?? [])
+        if (tool?.name === name) tool.parameters = schema;
+    },
     limit(body, tokens) {
       body.max_completion_tokens = tokens;
       delete body.max_tokens;
