@@ -99,6 +99,8 @@ std::string gauges_text(const engine::engine_probe& work, const storage::store_p
         {"requests_cancelled", load(work.requests_cancelled)},
         {"tokens_computed", load(work.tokens_prefilled)},
         {"tokens_decoded", load(work.tokens_decoded)},
+        {"tokens_drafted", load(work.tokens_drafted)},
+        {"drafts_taken", load(work.drafts_taken)},
         {"tokens_reused_ram", load(work.tokens_reused_ram)},
         {"tokens_reused_disk", load(work.tokens_reused_disk)},
         {"steps", load(work.steps)},

@@ -88,6 +88,7 @@ export class NumbersView {
     this.first = new Chart('first-chart', 'Time to the first token', milliseconds);
     this.inter = new Chart('inter-chart', 'Time between tokens', milliseconds);
     this.patience_ms = 0;
+    this.without_drafts = '';
     setInterval(() => this.#sample(), 1000);
   }
 
@@ -103,9 +104,13 @@ export class NumbersView {
       const rate = ((now.tokens_decoded - before.tokens_decoded) * 1000) / took_ms;
       set_text(at('rate'), count(rate));
       this.rate.add(rate, count(rate));
+      const taken = ((now.drafts_taken - before.drafts_taken) * 1000) / took_ms;
+      this.without_drafts = taken > 0 ? `; ${count(rate - taken)} a second without them` : '';
       this.#show_mean('first', this.first, mean_since(before.first_token, now.first_token));
       this.#show_mean('inter', this.inter, mean_since(before.inter_token, now.inter_token));
       if (now !== before) this.patience_ms = Math.min(2.5 * took_ms, PATIENCE_MAX_MS);
+    } else {
+      this.without_drafts = '';
     }
     this.before = now;
     this.before_ms = at_ms;
@@ -126,7 +131,11 @@ export class NumbersView {
     if (!gauges) return;
     const waiting = gauges.waiting ? `, ${count(gauges.waiting)} waiting` : '';
     set_text(at('running'), `${count(gauges.running)}${waiting}`);
-    set_text(at('rate-hint'), `${several(gauges.tokens_decoded, 'token')} since the start`);
+    const { tokens_decoded, tokens_drafted, drafts_taken } = gauges;
+    const drafts = tokens_drafted
+      ? `, ${count(drafts_taken)} by drafts of ${count(tokens_drafted)}${this.without_drafts}`
+      : '';
+    set_text(at('rate-hint'), `${several(tokens_decoded, 'token')} since the start${drafts}`);
     this.#draw_mean('first', gauges.first_token, 'answer');
     this.#draw_mean('inter', gauges.inter_token, 'token');
     const reused = gauges.tokens_reused_ram + gauges.tokens_reused_disk;

@@ -10,6 +10,7 @@ import { expect } from './coordination_calls.mjs';
 import {
   expected_families,
   families,
+  hint_of_drafts,
   points_of_an_hour,
   rates_of_a_busy_server,
 } from './dashboard_views.mjs';
@@ -522,6 +523,10 @@ await main(
       const rates = await page.evaluate(rates_of_a_busy_server);
       assert.deepEqual(rates.slice(4, 13), Array(9).fill('100'), `${rates}`);
       assert.equal(rates.at(-1), '0');
+      assert.deepEqual(await page.evaluate(hint_of_drafts), [
+        '100 tokens since the start',
+        '300 tokens since the start, 60 by drafts of 100; 40 a second without them',
+      ]);
       await context.close();
       await server.stop();
     },

@@ -41,6 +41,38 @@ export async function rates_of_a_busy_server() {
   return rates;
 }
 
+/** In the page: what is said of drafts of a server of whose 100 tokens a second 60 come by them. */
+export async function hint_of_drafts() {
+  const { NumbersView } = await import('/dashboard/numbers_view.js');
+  const [now, later] = [performance.now, window.setInterval];
+  let second = 0;
+  let sample;
+  performance.now = () => 1000 * second;
+  window.setInterval = (each_second) => (sample = each_second);
+  const none = { count: 0, sum_ms: 0 };
+  const state = {};
+  const view = new NumbersView(state);
+  const hints = [];
+  for (const has_drafts of [false, true]) {
+    for (let i = 0; i < 2; ++i, ++second) {
+      state.gauges = {
+        steps: second,
+        tokens_decoded: 100 * second,
+        tokens_drafted: has_drafts ? 80 * i + 20 : 0,
+        drafts_taken: has_drafts ? 60 * i : 0,
+        first_token: none,
+        inter_token: none,
+        misses: {},
+      };
+      sample();
+    }
+    view.draw();
+    hints.push(document.getElementById('rate-hint').textContent);
+  }
+  [performance.now, window.setInterval] = [now, later];
+  return hints;
+}
+
 /** In the page: the families of agents that a list of names and of forks makes. */
 export async function families() {
   const { family_of, note_fork } = await import('/dashboard/lineage.js');
