@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <array>
+#include <cstdint>
+#include <cstdio>
 #include <cstdlib>
 #include <random>
 #include <stdexcept>
@@ -20,6 +22,7 @@ using tests::notes;
 using tests::run_options;
 using tests::turn;
 
+const std::string recurrent_model = SEMANTIC_SOURCE_DIR "/etc/models/semantic-tiny-recurrent";
 const storage::kv_recipe wide = storage::kv_recipe({8, true}, {8, true}).with_wide_tail(16);
 
 /// A list that goes on as it began: what comes next came before.
@@ -36,6 +39,7 @@ run_options with_drafts(bool are_run, const storage::kv_recipe& recipe = {4, 64}
     options.model = model;
     options.drafts = are_run ? draft_rule::always : draft_rule::never;
     options.recipe = recipe;
+    if (model == recurrent_model) options.pool_tokens = 256 * 1024;  // each state takes many frames
     return options;
 }
 
@@ -56,18 +60,16 @@ generation_request drawn_request(std::mt19937_64& random) {
     return request;
 }
 
-bool same_state(const storage::kept_state& one, const storage::kept_state& other) {
-    if (one.state == nullptr || other.state == nullptr) return one.state == other.state;
-    return std::ranges::equal(one.state->bytes(), other.state->bytes());
-}
+std::uint64_t taken_by(const bare_batch& runs) { return runs.probe_.drafts_taken; }
 
 struct compared {
     bare_batch& plain;
     bare_batch& drafting;
     std::size_t answers = 0;
+    std::size_t states = 0;  // recurrent ones
 
-    void expect_same(request_id id) {
-        ++answers;
+    void expect_same_answer(request_id id) {
+        answers += drafting.tokens[id].size();
         EXPECT_EQ(plain.tokens[id], drafting.tokens[id]) << "answer " << id;
         EXPECT_EQ(plain.failures.contains(id), drafting.failures.contains(id));
         ASSERT_EQ(plain.finishes.contains(id), drafting.finishes.contains(id));
@@ -75,16 +77,28 @@ struct compared {
         EXPECT_EQ(plain.finishes[id].why, drafting.finishes[id].why);
         EXPECT_EQ(plain.finishes[id].stop_sequence, drafting.finishes[id].stop_sequence);
         EXPECT_EQ(plain.finishes[id].output_tokens, drafting.finishes[id].output_tokens);
+    }
+    void expect_same(request_id id) {
+        expect_same_answer(id);
         const auto one = plain.memory_of(id), other = drafting.memory_of(id);
         ASSERT_EQ(one == nullptr, other == nullptr);
         if (one == nullptr) return;
         EXPECT_EQ(one->tokens, other->tokens) << "memory " << id;
         EXPECT_EQ(one->text, other->text);
         ASSERT_EQ(one->states.size(), other->states.size());
-        for (std::size_t i = 0; i < one->states.size(); ++i)
-            EXPECT_TRUE(one->states[i].tokens == other->states[i].tokens &&
-                        same_state(one->states[i], other->states[i]))
-                << "memory " << id << ", state " << i;
+        for (std::size_t i = 0; i < one->states.size(); ++i) {
+            EXPECT_EQ(one->states[i].tokens, other->states[i].tokens) << "memory " << id;
+            expect_same_state(one->states[i].state, other->states[i].state, id);
+        }
+    }
+
+  private:
+    // Which of them has been evicted depends on when answers ended.
+    void expect_same_state(const storage::recurrent_ptr& one, const storage::recurrent_ptr& other,
+                           request_id id) {
+        if (one == nullptr || other == nullptr) return;
+        ++states;
+        EXPECT_TRUE(std::ranges::equal(one->bytes(), other->bytes())) << "state of memory " << id;
     }
 };
 
@@ -126,6 +140,36 @@ void run_out(bare_batch& runs) {
     }
 }
 
+// SEMANTIC_DRAFT_ROUNDS makes it as long as one likes.
+const char* asked_rounds() { return std::getenv("SEMANTIC_DRAFT_ROUNDS"); }
+int rounds_of(int few) { return asked_rounds() == nullptr ? few : std::atoi(asked_rounds()); }
+
+void print_count(const compared& both) {
+    if (asked_rounds() == nullptr) return;
+    std::printf("%zu answers and %zu states compared, %llu of %llu tokens of drafts taken\n",
+                both.answers, both.states, static_cast<unsigned long long>(taken_by(both.drafting)),
+                static_cast<unsigned long long>(both.drafting.probe_.tokens_drafted.load()));
+}
+
+/// Has as many steps run as `after`, while there is something to do, and cancels the request.
+void cancel_after(bare_batch& runs, const job_ptr& work, int after) {
+    for (int i = 0; i < after && runs.step(); ++i) {
+    }
+    work->cancelled = true;
+}
+
+/// With drafts a cancelled answer has come further, and all of it is what would have come.
+void expect_same_beginning(compared& both, request_id id) {
+    ++both.answers;
+    for (auto& [choice, said] : both.drafting.tokens[id]) {
+        auto& other = both.plain.tokens[id][choice];
+        const std::size_t alike = std::min(said.size(), other.size());
+        EXPECT_TRUE(std::equal(said.begin(), said.begin() + static_cast<std::ptrdiff_t>(alike),
+                               other.begin()))
+            << "cancelled answer " << id;
+    }
+}
+
 // The second answer reads the keys and values that the first one has left.
 void expect_same_answers(const storage::kv_recipe& recipe, int rounds, std::uint64_t seed,
                          const std::string& model = tests::model_folder) {
@@ -146,8 +190,17 @@ void expect_same_answers(const storage::kv_recipe& recipe, int rounds, std::uint
             for (bare_batch* each : {&plain, &drafting})
                 each->add(id, prompt, request)->form = form;
         }
+        if (random() % 8 == 0) {
+            const int after = 1 + static_cast<int>(random() % 12);
+            const auto request = endless(60, random(), 0.0F);
+            ++id;
+            for (bare_batch* each : {&plain, &drafting})
+                cancel_after(*each, each->add(id, repetition(6, 1), request), after);
+        }
+        const bool has_cancelled = id != asked.back();
         run_out(plain);
         run_out(drafting);
+        if (has_cancelled) expect_same_beginning(both, id);
         for (const request_id each : asked) {
             both.expect_same(each);
             if (plain.memory_of(each) == nullptr) continue;
@@ -160,17 +213,13 @@ void expect_same_answers(const storage::kv_recipe& recipe, int rounds, std::uint
             both.expect_same(id);
         }
     }
-    EXPECT_GT(drafting.probe_.drafts_taken, both.answers / 2) << "hardly anything was drafted";
+    EXPECT_GT(taken_by(drafting), both.answers / 2) << "hardly anything was drafted";
     EXPECT_LT(drafting.probe_.steps, plain.probe_.steps);
     EXPECT_EQ(plain.probe_.tokens_drafted, 0u);
+    EXPECT_EQ(drafting.pool().layout().has_states(), both.states > 0);
     EXPECT_EQ(plain.frames_held(), 0u);
     EXPECT_EQ(drafting.frames_held(), 0u);
-}
-
-// SEMANTIC_DRAFT_ROUNDS makes it as long as one likes.
-int rounds_of(int few) {
-    const char* asked = std::getenv("SEMANTIC_DRAFT_ROUNDS");
-    return asked == nullptr ? few : std::atoi(asked);
+    print_count(both);
 }
 
 TEST(drafts, change_no_answer_and_no_memory) { expect_same_answers({4, 64}, rounds_of(12), 1); }
@@ -183,14 +232,13 @@ TEST(drafts, change_no_answer_across_the_groups_of_a_wide_tail) {
 
 // All that this model knows of a text is in its recurrent states.
 TEST(drafts, change_no_answer_and_no_state_of_recurrent_layers) {
-    expect_same_answers({4, 64}, rounds_of(4), 4,
-                        SEMANTIC_SOURCE_DIR "/etc/models/semantic-tiny-recurrent");
+    expect_same_answers({4, 64}, rounds_of(4), 4, recurrent_model);
 }
 
 // The limits of one answer, and stop strings that end it at each place, lie at each place inside a
 // draft. SEMANTIC_DRAFT_ROUNDS: all of them, not some.
 TEST(drafts, an_answer_ends_at_any_place_inside_one) {
-    const int step = std::getenv("SEMANTIC_DRAFT_ROUNDS") == nullptr ? 7 : 1;
+    const int step = asked_rounds() == nullptr ? 7 : 1;
     constexpr int longest = 40;
     const std::string prompt = repetition(6, 7);
     bare_batch plain(with_drafts(false)), drafting(with_drafts(true));
@@ -214,22 +262,37 @@ TEST(drafts, an_answer_ends_at_any_place_inside_one) {
         drafting.run_all();
         both.expect_same(id);
     }
-    EXPECT_GT(drafting.probe_.drafts_taken, requests.size());
+    EXPECT_GT(taken_by(drafting), requests.size());
+    print_count(both);
 }
 
-// The pool has not the room for all of them: they give way to each other, and begin again.
+// The pool has no frames for all of them: they give way to each other, and begin again.
 TEST(drafts, of_answers_that_give_way_are_forgotten) {
     run_options tight = with_drafts(true);
     tight.pool_tokens = 2 * 256;
     bare_batch plain(with_drafts(false)), drafting(tight);
-    for (request_id id = 1; id <= 3; ++id)
-        for (bare_batch* each : {&plain, &drafting})
-            each->add(id, repetition(5, static_cast<int>(id)), endless(200, id, 0.0F));
-    plain.run_all();
-    drafting.run_all();
-    EXPECT_EQ(plain.tokens, drafting.tokens);
+    compared both{plain, drafting};
+    std::mt19937_64 random(5);
+    request_id id = 0;
+    for (int round = 0; round < rounds_of(2); ++round) {
+        const request_id first = id + 1;
+        for (int i = 0; i < 3; ++i) {
+            // Long enough to be in each other's way.
+            generation_request request = endless(200, random(), random() % 2 == 0 ? 0.0F : 0.3F);
+            if (random() % 3 == 0) request.top_scores = 2;
+            if (random() % 3 == 0) request.sampling.frequency_penalty = 0.5F;
+            ++id;
+            for (bare_batch* each : {&plain, &drafting})
+                each->add(id, repetition(5, static_cast<int>(id % 50)), request);
+        }
+        run_out(plain);
+        run_out(drafting);
+        for (request_id each = first; each <= id; ++each) both.expect_same_answer(each);
+    }
     EXPECT_GT(drafting.probe_.tokens_prefilled, plain.probe_.tokens_prefilled) << "nobody gave way";
-    EXPECT_GT(drafting.probe_.drafts_taken, 0u);
+    EXPECT_GT(taken_by(drafting), 0u);
+    EXPECT_EQ(drafting.frames_held(), 0u);
+    print_count(both);
 }
 
 TEST(drafts, spare_passes_where_an_answer_repeats) {
@@ -258,7 +321,7 @@ TEST(drafts, are_run_as_far_as_that_is_faster_and_change_nothing) {
 TEST(drafts, a_request_that_is_cancelled_while_one_is_run_ends_with_what_it_has) {
     bare_batch drafting(with_drafts(true));
     const job_ptr work = drafting.add(1, repetition(20, 7), endless(500, 1, 0.0F));
-    while (drafting.probe_.drafts_taken < 20) ASSERT_TRUE(drafting.step());
+    while (taken_by(drafting) < 20) ASSERT_TRUE(drafting.step());
     work->cancelled = true;
     drafting.run_all();
     const std::size_t said = drafting.tokens[1][0].size();
@@ -281,7 +344,7 @@ TEST(drafts, take_no_room_that_others_memory_has) {
     ASSERT_GT(room, 20);
     drafting.add(2, prompt, endless(room - 1, 1, 0.0F));
     drafting.run_all();
-    EXPECT_GT(drafting.probe_.drafts_taken, 0u);
+    EXPECT_GT(taken_by(drafting), 0u);
     EXPECT_NE(drafting.memory_of(1), nullptr) << "was evicted for a draft";
 }
 
