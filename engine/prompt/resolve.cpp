@@ -247,8 +247,8 @@ storage::result<void> resolver::write_late_tools(conversation& chat,
     try {
         return write_placed_tools(chat, template_, budget);
     } catch (const work_limit_exceeded& reached) {
-        const bool is_too_much = reached.which() == work_limit_exceeded::limit::steps ||
-                                 reached.which() == work_limit_exceeded::limit::bytes;
+        const bool is_too_much = reached.exceeded() == work_limit_exceeded::limit::steps ||
+                                 reached.exceeded() == work_limit_exceeded::limit::bytes;
         if (!is_too_much) throw;
         return storage::failure{
             storage::errc::bad_value,
