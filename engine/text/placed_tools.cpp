@@ -45,7 +45,7 @@ std::optional<std::string> insertion(std::string_view less, std::string_view mor
     return std::string(found);
 }
 
-/// How a template tells tools. What it renders without the tool in question is kept.
+/// What a template writes for a tool. What it renders without the tool in question is kept.
 class template_probe {
   public:
     explicit template_probe(const chat_template& family) : family_(family) {}
@@ -84,11 +84,12 @@ class template_probe {
     }
 
     const chat_template& family_;
-    // Each is nothing until it is asked for, and holds nothing where the template cannot render it.
+    // Each is absent until it is asked for, and empty where the template cannot render it.
     std::optional<std::optional<std::string>> without_tools_, with_one_tool_;
 };
 
-// What a definition costs in steps of a budget beside its bytes, each of which takes part of one.
+// What a definition costs in steps of a budget in addition to its bytes, each of which takes part
+// of one.
 constexpr std::uint64_t steps_of_definition = 1'000;
 constexpr std::size_t bytes_a_step = 2;
 // What is written at once, wherever it is asked for.

@@ -37,7 +37,7 @@ class tool_roster {
     /// Whether a definition waits for the part that has its text.
     bool has_pending() const noexcept { return !pending_.empty(); }
     /// All that was said before is left out of the prompt, and `text` replaces it: it says what
-    /// had changed. `forgets`: instead, nothing has. Returns: false, and does nothing, behind
+    /// had changed. `forgets`: instead, nothing has. Returns: false, and does nothing, after
     /// restarts_max others.
     bool restart(bool forgets, std::string& text);
     /// What is wrong then.
@@ -49,7 +49,7 @@ class tool_roster {
     void hand_over(engine::conversation& chat);
 
   private:
-    /// Definitions are shared until the end: what is told may be told again behind each summary.
+    /// Definitions are shared until the end: each summary may define the same tools again.
     using shared_definition = std::shared_ptr<const engine::tool_definition>;
 
     struct known_tool {

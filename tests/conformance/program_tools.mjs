@@ -1,8 +1,8 @@
 // Coding agents' own programs, where they are (coding_agents.mjs), with this server as their MCP
 // server, too: a tool that is found by a search and then called (Claude Code), one in a namespace
-// (Codex), a sub-agent, a compaction, verdicts on calls (Claude Code's auto mode), and each session's continuation behind a kill -9 of the
-// server. What a small model would not do by itself, a proxy in between demands of it. No request
-// is refused, and what is not new comes from memory.
+// (Codex), a sub-agent, a compaction, verdicts on calls (Claude Code's auto mode), and each
+// session's continuation behind a kill -9 of the server. What a small model would not do by itself,
+// a proxy in between demands of it. No request is refused, and what is not new comes from memory.
 
 import assert from 'node:assert/strict';
 import { writeFileSync } from 'node:fs';

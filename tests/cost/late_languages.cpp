@@ -27,11 +27,51 @@ std::string_view summary_item() {
 
 }  // namespace
 
+namespace {
+
+/// Fields of Messages, with their edits and safeguards.
+std::vector<piece_kind> with_message_fields(std::vector<piece_kind> more) {
+    const std::vector<piece_kind> fields{
+        {'e',
+         ",",
+         {R"({"type":"clear_thinking_20251015","keep":"all"})",
+          R"({"type":"clear_thinking_20251015","keep":{"type":"thinking_turns","value":`%}})",
+          R"({"type":"clear_tool_uses_20250919","trigger":{"type":"input_tokens",)"
+          R"("value":`%},"keep":{"type":"tool_uses","value":`%}})",
+          R"({"type":"clear_tool_uses_20250919","trigger":{"type":"tool_uses","value":0},)"
+          R"("keep":{"type":"tool_uses","value":0},"clear_tool_inputs":true})",
+          R"({"type":"clear_tool_uses_20250919","exclude_tools":["t`%","t`#"],)"
+          R"("clear_tool_inputs":["t`%"],"clear_at_least":{"type":"input_tokens",)"
+          R"("value":`%}})",
+          R"({"type":"compact_20260112","trigger":{"type":"input_tokens","value":50000}})",
+          R"({"type":"`$"})"}},
+        {'g',
+         ",",
+         {R"({"type":"dangerous_tool_use","classifier_context":{"v":1}})",
+          R"({"type":"dangerous_tool_use","classifier_context":{"permission_mode":"auto",)"
+          R"("rules":[`*v],"live_cwd":"`$","trusted_directories":[`*v],"git_state":`1v}})",
+          R"({"type":"`$"})"}},
+        {'f',
+         ",",
+         {R"("temperature":1)", R"("context_management":{"edits":[`*e]})", R"("safeguards":[`*g])",
+          R"("compaction":{"type":"summarize","instructions":"`$"})",
+          R"("diagnostics":{"previous_message_id":"msg_`$"})",
+          R"("memory_policy":{"keep":"1h","pin":true})",
+          R"("cache_control":{"type":"ephemeral","ttl":"`#m"})",
+          R"("tool_choice":{"type":"tool","name":"t`%"})",
+          R"("thinking":{"type":"adaptive","display":"`$"})",
+          R"("system":[{"type":"text","text":"`$","cache_control":{"ttl":"1h"}}])"}}};
+    more.insert(more.end(), fields.begin(), fields.end());
+    return with_json(std::move(more));
+}
+
+}  // namespace
+
 const language& late_messages() {
     static const language made{
         R"({"model":"m","max_tokens":9,"tools":[`*t],"messages":[{"role":"user","content":"x"},)"
         R"(`*m,{"role":"user","content":"y"}],`*f})",
-        with_json(
+        with_message_fields(
             {{'m',
               ",",
               {R"({"role":"user","content":"x"})", R"({"role":"system","content":[`*k]})",
@@ -75,36 +115,7 @@ const language& late_messages() {
                R"("input_schema":{"type":"object","properties":{`*q}}})",
                R"({"name":"t`#","input_schema":`1s})",
                R"({"type":"tool_search_tool_bm25_20251119","name":"tool_search_tool_bm25"})",
-               R"({"type":"server_`$","name":"x"})"}},
-             {'e',
-              ",",
-              {R"({"type":"clear_thinking_20251015","keep":"all"})",
-               R"({"type":"clear_thinking_20251015","keep":{"type":"thinking_turns","value":`%}})",
-               R"({"type":"clear_tool_uses_20250919","trigger":{"type":"input_tokens",)"
-               R"("value":`%},"keep":{"type":"tool_uses","value":`%}})",
-               R"({"type":"clear_tool_uses_20250919","trigger":{"type":"tool_uses","value":0},)"
-               R"("keep":{"type":"tool_uses","value":0},"clear_tool_inputs":true})",
-               R"({"type":"clear_tool_uses_20250919","exclude_tools":["t`%","t`#"],)"
-               R"("clear_tool_inputs":["t`%"],"clear_at_least":{"type":"input_tokens",)"
-               R"("value":`%}})",
-               R"({"type":"compact_20260112","trigger":{"type":"input_tokens","value":50000}})",
-               R"({"type":"`$"})"}},
-             {'g',
-              ",",
-              {R"({"type":"dangerous_tool_use","classifier_context":{"v":1}})",
-               R"({"type":"dangerous_tool_use","classifier_context":{"permission_mode":"auto",)"
-               R"("rules":[`*v],"live_cwd":"`$","trusted_directories":[`*v],"git_state":`1v}})",
-               R"({"type":"`$"})"}},
-             {'f',
-              ",",
-              {R"("temperature":1)", R"("context_management":{"edits":[`*e]})",
-               R"("safeguards":[`*g])", R"("compaction":{"type":"summarize","instructions":"`$"})",
-               R"("diagnostics":{"previous_message_id":"msg_`$"})",
-               R"("memory_policy":{"keep":"1h","pin":true})",
-               R"("cache_control":{"type":"ephemeral","ttl":"`#m"})",
-               R"("tool_choice":{"type":"tool","name":"t`%"})",
-               R"("thinking":{"type":"adaptive","display":"`$"})",
-               R"("system":[{"type":"text","text":"`$","cache_control":{"ttl":"1h"}}])"}}})};
+               R"({"type":"server_`$","name":"x"})"}}})};
     return made;
 }
 

@@ -86,7 +86,7 @@ TEST(engine_late_tools, a_thread_remembers_them) {
     EXPECT_EQ(turn->tools.callable->size(), 2u);
 }
 
-/// found() with `count` tools more that stand before `weather`.
+/// found() with `count` tools more, before `weather`.
 conversation found_many(int count, std::size_t description_bytes = 0) {
     conversation chat = found();
     for (int i = 0; i < count; ++i) {
