@@ -228,7 +228,7 @@ class translation {
     }
 
     /// The fields that one family's config.json has and others' have not: its experts, its windows,
-    /// its scales. A family without a branch has none that its file tells. Complains of what is
+    /// its scales. A family without a branch has none in its file. Complains of what is
     /// missing. Requires: sizes and attention are in config().
     void read_family() {
         const std::string_view type = type_;
