@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Makes the list of agents: each once, with its memory under every model. Pure.
 

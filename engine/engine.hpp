@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // The facade the server sees: text in, token events out, memory kept per agent.
 // Owner: server's app. Thread: every method may be called from any thread and returns without

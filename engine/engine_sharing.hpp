@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // What an engine does with an object store that it shares with engines on other machines; without
 // one it does nothing. Owner: the engine. Thread: any.

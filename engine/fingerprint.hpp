@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // One hash over everything that shapes a KV cache. Two servers with the same fingerprint may read
 // each other's blocks; any difference makes a stored cache a miss with a reason, never a guess.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // What the server says of a model that is loaded. Pure but for the clock.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // The fingerprint of a model that is loaded: of everything that shapes KV. Blocks: reads its
 // configuration and tokenizer files.

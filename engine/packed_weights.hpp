@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Where the packed weights of an engine's model lie, as its options say. Owner: engine.cpp.
 

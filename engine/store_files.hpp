@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // The engine's words for files, in storage's, and the other way round. Owner: engine.cpp.
 

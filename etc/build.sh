@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # Configuring and building into build/, shared by start.sh and test.sh. Sourced from the project's
 # root after packages.sh.
 

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Adds up what gcov says of a build's counters: coverage.py BUILD MODULE...
 
 A line of the table: a module, how many of its lines have code, how many of them ran, the share;

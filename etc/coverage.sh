@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # Builds the unit tests so that they count which lines they run, runs them and prints the share of
 # each module's lines. --help says more.
 set -euo pipefail

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # Which suites of engine_tests run where all of them would take too long. Sourced by sanitize.sh
 # and coverage.sh.
 

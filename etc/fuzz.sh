@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # Feeds every parser bytes that nobody wrote, for a few seconds each. --help says more.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # The Debian and Ubuntu packages that Semantic needs, each with its reason, and how to install
 # those that are missing. Sourced by start.sh, test.sh and get-model.sh; does nothing by itself.
 

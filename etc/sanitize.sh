@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # Builds the unit tests under a sanitizer and runs them. --help says more.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."

@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # Installs what is missing, builds, and runs the server on the embedded model. --help says more.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."

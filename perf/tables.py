@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The tables of figures in perf/README.md, of the files in perf/results/.
 
 tables.py                 writes each table of README.md that has a marker above it:

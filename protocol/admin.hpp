@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // The bodies of /admin, as clients of the earlier system send and read them. Pure.
 

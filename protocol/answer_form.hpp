@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // What the dialects ask of an answer's form, each in its words: a schema for the text, or that
 // tools be called. Pure.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // What the chat dialects' requests have in common once they are parsed, and the fields that both
 // spell alike. Pure.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // The agent whose memory a request extends, as far as its headers say. Pure.
 

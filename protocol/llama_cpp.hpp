@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // GET /props and GET /slots, by which clients recognise a llama.cpp server and learn its context
 // length. Pure. Source: the routes as llama.cpp of October 2026 documents them.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // GET /v1/models and /v1/models/{id}: one object that both vendors' SDKs accept. Pure.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // What requests say about how their prompt is made of the messages: variables for the chat
 // template, and where the prompt ends. Pure.

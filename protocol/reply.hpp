@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // How an answer becomes a reply, whatever the dialect: one interface for a stream of events, one
 // for a reply in one piece.

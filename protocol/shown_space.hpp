@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // White space that a model writes after a tool call: a client is shown it when text follows, and
 // never by itself. Pure.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "protocol/thinking_signature.hpp"
 
 #include <boost/json/string.hpp>

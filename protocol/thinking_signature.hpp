@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // The signature of a thinking block: opaque to the client, who sends it back with the block. It
 // shows that the reasoning is word for word what this server said, so that the prompt has it as

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // The tools of a request, whose lists the dialects spell alike except for the place of a tool's
 // fields. Pure. All of it complains of what it reads, as json_cursor does.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // The whole server: owns every long-lived object. The order of the members is the order of
 // construction, and what a member needs comes before it. Thread: run() blocks the calling thread

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Arrays whose elements are all different: the written elements are remembered as a set of values
 // or, where these are many, as the last of them, after which only later ones may follow.
 

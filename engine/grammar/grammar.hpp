@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // A context-free grammar over bytes and special tokens: what an answer may look like. Built once,
 // then immutable and safe to share between threads. Whatever builds one charges a budget.

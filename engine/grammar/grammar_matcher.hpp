@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Runs a grammar over an answer: all ways to read it at once, as stacks that share their lower
 // parts. Each set of stacks met is a state, and the way from state to state is remembered, so text

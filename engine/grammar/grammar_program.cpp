@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "engine/grammar/grammar_program.hpp"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // A grammar as matchers walk it: all alternatives one after another. Made once for each grammar,
 // then immutable and safe to share between threads.

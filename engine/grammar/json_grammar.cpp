@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "engine/grammar/json_grammar.hpp"
 
 #include <boost/json.hpp>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // JSON and its schemas as grammars: what follows them parses and, for a schema, validates.
 // A schema's grammar may allow less than the schema (properties come in the order in which they are

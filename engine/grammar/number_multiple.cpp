@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Multiples of a number. A decimal of k digits after its point is a whole number of 10^-k; so the
 // multiples of n * 10^-k are those whose digits leave nothing when divided by n.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Which members an object has, in which order and how many.
 
 #include <algorithm>

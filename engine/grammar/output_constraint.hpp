@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Holds one answer to a grammar, token by token. Owner: the sequence that generates it. Not for use
 // from two threads at once.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // From pairs of numbers to numbers, by open addressing: a matcher looks up and adds a dozen for
 // each byte of a text that it has not seen the like of, and an allocation for each would be most

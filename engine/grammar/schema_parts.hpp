@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // JSON Schemas as JSON: what their keywords say, before anything becomes a grammar.
 // Thread: one at a time.

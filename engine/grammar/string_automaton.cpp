@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Several expressions and a length at once: each expression becomes an automaton, and all of them
 // read the string side by side. Thompson's construction, determinised as far as it is walked.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // ECMA 262 regular expressions over the characters of a JSON string: read once, then written as a
 // grammar, alone or several at once. Pure.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // The vocabulary's tokens by their bytes, so that all those that a grammar lets through are found
 // in one walk. Immutable after construction; safe to share between threads.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Where the parts of attention_block::scratch lie. One function for each way to attend gives all
 // offsets and the end, for callers that make room as for kernels that work in it.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The definition of GGUF's packed forms, written to be read: block_forms.hpp has the layout,
 // ARITHMETIC.md the formulas, (20) to (23).
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // The packed forms of GGUF's quantised types, as every table and the packer use them: nearly as
 // large as the file's blocks, and every weight as it is there.

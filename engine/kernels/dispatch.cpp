@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Chooses a table by what the CPU and the operating system support, and the conversions that all
 // tables share.
 

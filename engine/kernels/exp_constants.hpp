@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Numbers that every table shares. exp(x) = 2^n * P(r), n = round(x / ln 2), r = x - n ln 2.
 // Numbers in parentheses are formulas of ARITHMETIC.md.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Matrix products over all threads, and the packing of weights into the form the kernels read.
 // Thread: linear() is called by the thread that owns the task_runner; the pack functions are pure,

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // The table of numeric kernels: one entry per operation, one table per instruction set, chosen
 // once.

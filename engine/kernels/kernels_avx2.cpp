@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The table for CPUs with AVX2, FMA and F16C.
 
 #if defined(__x86_64__)

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The table for CPUs with AVX-512 and VNNI: 16 lanes are one register.
 
 #if defined(__x86_64__)

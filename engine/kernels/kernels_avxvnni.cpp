@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The table for CPUs that multiply bytes with AVX-VNNI and have no AVX-512: Intel's of 2021 and
 // later for desks and laps. The rest is AVX2's.
 

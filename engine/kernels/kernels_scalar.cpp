@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The definition of every kernel: slow, obvious, never optimised. kernels.hpp states the orders;
 // scalar_attention.cpp has what is done with keys and values. std::fma compiles to a library call
 // where the baseline instruction set lacks it; that is exact too.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Numbers of the rotation and the quantising of keys and values that all tables share.
 

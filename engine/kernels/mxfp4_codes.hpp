@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // The numbers of MXFP4 (4-bit floats e2m1 with an 8-bit exponent per 32), as every table uses them.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The definition of what is done with keys and values: quantising them and attention over a frame,
 // slow, obvious, never optimised. ARITHMETIC.md has the formulas, which are quoted here by number.
 

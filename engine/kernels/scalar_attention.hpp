@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // The scalar table's operations on keys and values, and what its two files share. Only these files
 // include this. kernels.hpp states what each does.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // The tables from which find_kernels chooses. Only dispatch.cpp and the kernel files include this.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "engine/kernels/task_runner.hpp"
 
 #include <tbb/task_arena.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Splits a step's work over the threads of the arena that the caller is in.
 // Owner: transformer. Thread: together() and run() are called by one thread at a time.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // How many conversations a block pool holds. Pure arithmetic over a model's geometry. Thread: any.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "engine/model/compute_arena.hpp"
 
 #include <tbb/global_control.h>

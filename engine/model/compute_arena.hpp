@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // The threads that a program lends to compute: every kernel and flow-graph node runs in one arena.
 // Thread: run() blocks its caller, which becomes one of the threads.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // The feed-forward part of a layer: one MLP, or a mixture of which a router lets a few run
 // for each row.

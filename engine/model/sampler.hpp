@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Logits to a token. Pure: the same logits, rules, history and position give the same token on any
 // thread, in any batch.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // The forward pass: tokens of several sequences in, logits out, K and V appended to their blocks on
 // the way. Owner: the scheduler. Thread: forward() is called by one thread at a time, inside the

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Conversations that continue from the name of an answer: the memory up to there, token by token,
 // and what the template writes after it. Owner: resolver. Thread: const methods are safe from any

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // What became of memory on disk, in a request's words. Pure.
 

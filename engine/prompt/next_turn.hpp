@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // What a template writes after an answer, or a message, that is in an agent's memory already: the
 // end of that turn, the messages that follow, the beginning of the next answer. So a conversation

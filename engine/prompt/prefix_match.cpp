@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "engine/prompt/prefix_match.hpp"
 
 #include <algorithm>

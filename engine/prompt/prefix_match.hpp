@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // How much of an agent's memory a new prompt can reuse. Pure. Matching is by byte on the rendered
 // prompt, so another tokenisation of old text can never miss; the stored tokens are authoritative,

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // The notes that a prompt leaves with its agent, and what they say to the next one. Pure.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // The text of a prompt: as the template renders a request, or appended to its agent's memory; and
 // which parts of it are content, so that no control token is found there. Pure.

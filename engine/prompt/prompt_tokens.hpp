@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // From a prompt's text, and the memory that it continues, to its tokens, and texts that are too
 // long for any. Pure.

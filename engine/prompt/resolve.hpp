@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // From a request to a prompt: which agent it belongs to, its tokens, and how much of a stored
 // memory it continues. Owner: the scheduler. Thread: const methods are safe from any thread; no

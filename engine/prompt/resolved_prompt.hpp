@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // What a request comes to: its agent, its tokens, and how much of a stored memory they continue.
 

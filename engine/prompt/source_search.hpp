@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // The memory that a prompt continues furthest: its agent's own, or what it has in common with
 // another one's. Owner: resolver. Thread: const methods are safe from any thread; no disk, no

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Checks that the tokens of an imported memory spell its text. Pure.
 

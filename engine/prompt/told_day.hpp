@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // The day that a prompt gives to the model. An agent keeps one day for good, or each midnight would
 // void its memory; so does a conversation that another agent began. Owner: resolver. Thread: const

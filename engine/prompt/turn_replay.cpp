@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "engine/prompt/turn_replay.hpp"
 
 #include <boost/json.hpp>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // A client sends a model's turns back in its own words: arguments in another order, blanks and
 // reasoning left out. Here such a turn is recognised and given back as the model wrote it, so that

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Chooses a model's KV recipe: candidates read the calibration text next to 16 bit, and the
 // smallest one whose predictions stay within a bound is taken. Nothing but the weights, the text

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "engine/recipe/calibration_file.hpp"
 
 #include <boost/json.hpp>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // The result of a calibration, stored next to the cache, so that a model is measured once and not
 // at every start: storage/FORMAT.md §10. A file that is not as expected is measured again.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // The text that recipes are measured on. Prose comes first, more than is compared: what is hard to
 // predict changes its most likely token soonest, so a recipe that is good enough there is so for

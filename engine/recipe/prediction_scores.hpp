@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // How well a model predicts a text, and how much that changes against a reference: perplexity and
 // Kullback-Leibler divergence over pairs of logits. Pure arithmetic. Thread: any.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Second moments of a model's queries, and from these how the rounding of keys is shaped
 // (engine/model/heads/key_shaping.hpp). Pure arithmetic in a fixed order, so that every number of

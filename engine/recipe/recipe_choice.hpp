@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // The recipe that a model starts with: the one that somebody names, or the measured one.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Reads a text by the reference recipe and by candidates side by side and compares what they
 // predict. The candidates replay the reference's products (product_tape), or with a mixture of

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Which candidates have to be measured before the smallest one within the bound is known. Pure
 // functions of what was measured so far.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Whether this node or another one that shares an object store is at work on an agent, and what
 // becomes of a request for one that is another's. Without leases every agent is this node's.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Brings the agent that a request names, and for a new one its parent, to what an object store has,
 // on the agent's strand and before the request is resolved. Owner: the scheduler. Thread: any.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Saves agents' memories after their answers, on the agents' strands: notifies the save gate,
 // uploads where an object store is shared, and tries again when the disk budget was short. Owner:

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Compiles the forms that answers are held to, and writes the texts of tools that come late where
 // they are many, on threads of its own, so that one client's schema or tools do not delay another's

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "engine/scheduler/graph.hpp"
 
 #include <oneapi/tbb/flow_graph.h>

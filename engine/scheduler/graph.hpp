@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // The oneTBB flow graph that carries requests through the engine. Decisions are made elsewhere
 // (resolve, plan, batch); the nodes only call them.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // What the resolve node does: one request after the other gets its form and its prompt. An agent
 // has one request under way at a time, and the later ones queue in order of arrival. Owner: the

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Holds the end of an answer until its memory is on disk, but never longer than a bound: a client
 // that has seen the end can pull the plug, and a slow disk cannot hold up an answer for ever.

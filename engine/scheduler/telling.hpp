@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Publishes what happens to requests and memories in the scheduler: counters, and the activity feed
 // for subscribers. Thread: any.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Definitions of tools in the middle of a conversation: a tool that comes late leaves the head of
 // the prompt, and so the agent's memory, as it is. Pure.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "engine/types/activity_feed.hpp"
 
 namespace semantic::engine {

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Hands over what happens to one reader. While nobody watches, an event costs the look at one
 // atomic and is not even made. Nothing waits: what the reader does not fetch in time is counted and

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // How many tokens of drafts an answer ran, and how many of these were right. Plain data.
 

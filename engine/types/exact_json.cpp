@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "engine/types/exact_json.hpp"
 
 #include <boost/json.hpp>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // JSON whose numbers keep their full precision: one that neither 64 bits nor a double hold stays
 // the text that it was. Pure; safe from any thread.

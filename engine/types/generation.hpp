@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // The narrow waist between the wire and the engine: what is asked for, and what comes back token by
 // token. Plain values.

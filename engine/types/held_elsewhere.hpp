@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // What becomes of a request whose agent another node is at work on. Value only.
 

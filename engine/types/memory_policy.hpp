@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // How long a memory is to be kept, as a request asks for it. Plain values.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Counters that the engine keeps about itself, and the feed of what happens in it. Written with
 // relaxed atomics, rendered elsewhere.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // What requests to a model may contain, according to its chat template. Plain values.
 

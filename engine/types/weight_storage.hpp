@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // How packed weights are stored on disk and loaded: the operators' setting, and its report.
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Ceph on one machine, in RAM, for tries and tests: a monitor, an object store and Ceph's gateway,
 from Debian's packages ceph-mon, ceph-osd, ceph-common and radosgw. What was put there is gone with
 it."""

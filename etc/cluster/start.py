@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Several servers, nginx, Redis and an object store on this machine, to try what a cluster does.
 
 start.py [--nodes 3] [--port 8080] [--store ceph|dir|URL] [--folder FOLDER] [--encrypt]

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // semantic-bench: load and latency client for servers that stream over the Anthropic Messages or
 // the OpenAI chat completions API.
 

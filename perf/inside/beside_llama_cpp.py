@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Published GGUF files beside llama.cpp, K and V of 16 bit: perplexity, token ids, greedy answers.
 
 beside_llama_cpp.py --llama-cpp PLACE [--text FILE] [--models DIR] [MODEL...]

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What holding an answer to a form costs a token: for each shape of schema, streams of free and of
 // held answers of one engine, in turn, so that both see the same machine.
 // Run: build/bin/constrained_bench MODEL_DIR [ROUNDS [THREADS [FORM]]]

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "perf/inside/direct_agents.hpp"
 
 #include <condition_variable>

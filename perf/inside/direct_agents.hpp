@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Agents that ask an engine in their own process, without server or socket: the same conversations
 // and the same arithmetic as `semantic-bench agents`.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What it costs an agent to have its own text drafted from (engine/README.md, Drafts), at 16K and
 // 128K tokens: the bytes that an answer keeps, indexing a token that came, and one search for a
 // draft. Three texts: tokens as frequent as words are, a page that is said again and again, and one

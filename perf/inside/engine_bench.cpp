@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What HTTP costs: agents that answer at the same time, asked in process and over the server's
 // socket in turn, of one engine in one run. What lies between the two is the wire: the server's
 // work, and the client's, which shares the machine.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What telling of a step costs the engine: with nobody who watches, and with a reader who takes
 // what there is every 50 steps, as /ws does. A step reports 16 sequences.
 // Run: build/bin/feed_bench

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """The golden models' GGUF files beside llama.cpp, as F32, Q8_0 and Q4_K, K and V of 16 bit: logits
 and greedy answers on the tokens of the golden references.
 

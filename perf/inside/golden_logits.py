@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Logits of the golden GGUF files of hybrids, as this program and as llama.cpp computes them.
 
 golden_logits.py --llama-cpp FOLDER [NAME...]

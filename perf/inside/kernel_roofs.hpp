@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // What one core of this machine can do at most, measured: loops that do one thing and nothing else.
 // Rates are by CPU time of the calling thread. Reading memory is what one thread gets of it.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // One kernel at a time, one thread unless the name says threaded (rates then by wall clock, else by
 // CPU time): GB/s of what is read and GOP/s of multiply-adds (two a pair), and what share that is
 // of this machine's roofs, measured before the first kernel (kernel_roofs.hpp).

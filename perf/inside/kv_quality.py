@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """What each form of K and V costs published models: perplexity, KL divergence, same top token.
 
 kv_quality.py run FOLDER [--eval PROGRAM] [--models DIR] [--model NAME]... [--forms LIST]

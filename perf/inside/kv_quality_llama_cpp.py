@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """What llama.cpp's own forms of K and V cost published GGUF files, beside its f16.
 
 kv_quality_llama_cpp.py --llama-cpp PLACE [--forms LIST] [--tokens N] [--models DIR]

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """llama.cpp through its C API, as the package llama-cpp-python imports it: what the scripts that
 compare with it have in common."""
 

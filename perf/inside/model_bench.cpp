@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The forward pass without scheduler or server: decoding by several sequences at a depth, and
 // prefill at a depth, each against what this machine's memory and multipliers allow, measured in
 // the same run. Run: build/bin/model_bench MODEL [decode|prefill|all] [KERNELS] [THREADS]

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // How long it takes to find the stored text that has most in common with a prompt, by number of
 // agents. Each text has 32,000 bytes (about 8,000 tokens), the first 24,000 shared by all: the
 // worst case, since every comparison reads that far.

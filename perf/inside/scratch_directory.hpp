@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // A directory below TMPDIR for one run of a measurement, removed with everything in it at the end.
 // Owner: the run. Errors: std::runtime_error when there is no room for it.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // A server in front of an engine, both in this process, and agents that ask it over its socket with
 // the client of semantic-bench.

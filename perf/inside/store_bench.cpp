@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // How long a cache directory takes to open, and how fast an agent comes back from it. For opening,
 // the agents have 8,192 tokens each in 32 block files; the manifests are real, the block files all
 // but empty, since opening looks at nothing but their names and sizes. Directories are made below

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What text costs before a model sees it: rendering a long conversation with tools, by a family's
 // renderer and by the interpreter, and turning text into tokens.
 // Run: build/bin/text_bench MODEL... [--benchmark_...]; each MODEL is a folder or a .gguf.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Writes a model of real geometry with random weights, for the other programs to measure.
 // Run: build/bin/make_model GEOMETRY DIR-OR-FILE [--bits 4|8|16] [--layers N] [--seed N]
 

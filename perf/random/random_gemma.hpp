@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // GGUF files of Gemma 4's geometries with random weights in Q4_K: what their speed and their memory
 // are measured on, by this server and by others. Every machine makes the same file.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "perf/random/random_gguf.hpp"
 
 #include <boost/json.hpp>

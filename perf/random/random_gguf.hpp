@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // What writes a GGUF file with random weights: metadata, tensors that are planned before they are
 // made, and the words of a Hugging Face folder. Every machine makes the same file.

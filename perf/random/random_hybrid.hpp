@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // GGUF files of hybrids of real geometry with random weights in Q4_K: what their speed is measured
 // on, by this server and by others. Every machine makes the same file.

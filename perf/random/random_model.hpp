@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Models of real geometry with random weights: what speed is measured on, made on any machine in
 // seconds instead of downloaded. Every table of kernels gives the same files.

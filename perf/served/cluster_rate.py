@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """What several nodes on one object store answer together, each with a core of its own.
 
 cluster_rate.py MODEL [--agents 8] [--turns 4] [--tokens 48] [--server build/bin/semantic-server]

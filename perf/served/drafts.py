@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """What drafts of repeated text save, and that they change no answer.
 
 drafts.py MODEL [--tokens 256] [--rounds 2] [--server build/bin/semantic-server] [--context 4096]

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """What a long conversation costs on a model with recurrent layers, beside llama.cpp's server on the
 same file: its memory hot, read from disk, after kill -9, and read anew; how fast both read and
 decode; and what a conversation of many turns writes.

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """What forms of K and V cost a model that has to remember: facts told at 2K to 8K tokens.
 
 kv_recall.py MODEL TEXT [--recipes 16,auto,k4v4] [--contexts 2048,4096,8192] [--questions 40]

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """How long a server takes from its start to its first request, beside reading the model's file.
 
 load_time.py FILE.gguf [--server build/bin/semantic-server] [--rounds 5]

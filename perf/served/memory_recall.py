@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """What an agent of sessions still knows: who told it what, and when; by way of remembering.
 
 memory_recall.py MODEL [--recipes auto,16,k8v8,k4v4] [--facts 24] [--lines 2] [--top 3]

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Published models on one server, asked in turn as a coding agent asks: Messages with a long system
 prompt and tools, every answer a turn of a conversation that goes on.
 

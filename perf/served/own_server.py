@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A semantic-server that a measurement starts for itself, on 127.0.0.1 and a free port."""
 
 import json

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Models of 4 GB and more as a user meets them, beside llama.cpp's server on the same file: starts,
 memory, reading and decoding at no depth and at a depth. Swaps are measured by model_swaps.py.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What coding agents' own programs ask of models in a loop of tools, as they ask it: a file is
 // read, and is to be changed. Writes each program's last request, which has the file in a tool's
 // result, as one line of JSON, {"program", "path", "body"}, for drafts.py --recorded.

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """What turns of sessions cost: in a long one, and many agents at once beside one after the other.
 
 session_cost.py MODEL [--messages 300] [--tokens 16] [--agents 30] [--answer 48] [--part both]

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """What sub-agents that start together on one head cost: is it read once, and when do they answer?
 
 shared_head.py MODEL [--tokens 11000] [--agents 5] [--own 60] [--rounds 3] [--wire messages]

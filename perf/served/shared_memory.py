@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """The first token of a long agent at a node that has never seen it, by the way to the object store.
 
 shared_memory.py MODEL [--store URL] [--tokens 16000] [--latency-ms 0,1,5,20,50]

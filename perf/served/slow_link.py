@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A link between a server and an object store, on 127.0.0.1, that takes its time."""
 
 import socket

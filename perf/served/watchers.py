@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """What dashboards cost the streams beside them.
 
 watchers.py MODEL [--server build/bin/semantic-server] [--streams 16] [--blocks 12] [--seconds 3]

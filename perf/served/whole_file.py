@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """A model's file beside llama.cpp's programs on the same one, K and V of 16 bit on both sides: how
 long a start takes, what the process holds then and after an answer, what a token's K and V take,
 and how fast 512 tokens are read and 16 decoded, with nothing before them and on a long context.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // The bodies of the agents API: what names, shows and counts agents. Pure.
 // An earlier system's clients find the fields they know (agent_id, status, cache_size_tokens, tier,

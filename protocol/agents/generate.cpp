@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "protocol/agents/generate.hpp"
 
 #include <boost/json.hpp>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // POST /v1/agents/{id}/generate: its body, and its reply as a stream of events or in one piece.
 // Pure; the replies are fed as protocol/reply.hpp says.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "protocol/anthropic/client_tools.hpp"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Tools that the vendor defines and the client runs: a request names their type alone, and a model
 // of the vendor's knows their arguments. Other models get them written out here. Pure. Source: the

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // context_management: what of a conversation is left out of the prompt when it grows. The client
 // keeps its history as it was, so that every request with it is edited again. Pure.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // The parts of a Messages body that become the prompt: system, messages and tools. Pure.
 

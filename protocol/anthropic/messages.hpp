@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Anthropic Messages: request body to engine types, and count_tokens. Replies are built in
 // message_stream.hpp. Pure. Source: the Messages API as the vendor's SDKs speak it

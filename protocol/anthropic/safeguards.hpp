@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // `safeguards` of Messages: the client asks whether the calls of the answer are dangerous before it
 // runs them. The judge is the model itself, asked on a branch of the agent's memory and held to a

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // `compaction` of Messages: the answer is a summary of the conversation, which later requests send
 // in its place. Pure. Source: the vendor's SDKs.

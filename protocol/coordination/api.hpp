@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // The bodies of /v1/coordination and the events of its streams. Pure.
 // An earlier system's clients find the fields they know in addition to those that say more.

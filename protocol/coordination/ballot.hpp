@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Votes of a session's agents: a question is asked, votes come in, and it closes. And what agents
 // themselves are asked, with answers held to a form. Pure.

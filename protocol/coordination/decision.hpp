@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Questions that a session's agents vote on, and what their votes come to. Pure.
 

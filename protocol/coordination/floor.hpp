@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // The speaking orders of the debate formats, and which agent speaks next. Pure.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "protocol/coordination/kept_reply.hpp"
 
 #include "protocol/coordination/api.hpp"

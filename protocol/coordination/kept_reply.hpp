@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // The stored reply to a request with an Idempotency-Key, for its retries. A stream is
 // kept as what its events were made of: each token event repeats all of its turn, so that the

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // The memory of an agent of a session: its name, and its content. Pure.
 // A memory only grows: what an agent has read stays as it was first shown, so that each prompt

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // POST /v1/coordination/sessions: its body, and the session it opens. Pure.
 

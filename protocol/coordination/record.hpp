@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // A session, and an agent's memory, as one line of JSON each, and both together, in parts where
 // they are long; and back: whole or refused. Pure.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // A conversation of several agents under rules: who is in it, what was said to whom, whose turn it
 // is. A value: nothing here asks a model, reads a clock or makes up an id.

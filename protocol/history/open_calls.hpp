@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Which call a result is of, in the histories of clients that name no ids. Pure.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Parts of a history that no model here reads: pictures, and items and blocks of tools that
 // other servers ran. A history is taken whatever is in it: a part that can be described in words

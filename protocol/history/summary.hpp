@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // A conversation that has become long is put into fewer words by its model, in every dialect that
 // asks for it. Pure.

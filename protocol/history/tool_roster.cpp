@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "protocol/history/tool_roster.hpp"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Tools that come and go in the middle of a conversation. The list at the head of the prompt never
 // changes for it: a definition is written where the client puts it, so that all before it stays as

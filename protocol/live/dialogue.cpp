@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "protocol/live/dialogue.hpp"
 
 #include <boost/json/object.hpp>

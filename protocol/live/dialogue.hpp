@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // The protocol of a client of /ws: a state machine without sockets and clocks.
 //

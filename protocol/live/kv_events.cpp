@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "protocol/live/kv_events.hpp"
 
 #include <boost/json/serialize.hpp>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Which KV blocks a server has on disk, for a router that follows: events of the shape that
 // vLLM gives its own (vllm/distributed/kv_events.py: KVEventBatch), as JSON. Pure.

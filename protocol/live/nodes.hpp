@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // The servers that share an object store, as one of them shows them: what each says of itself, and
 // the list. What another one has said is read field by field and never passed on as it came. Pure.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // The shown state of a server at one moment, and the messages that carry it: all of it at first,
 // then what has changed. Pure.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // The Model Context Protocol over HTTP: one message of a client, and what answers it. Both kinds of
 // clients are understood: those of 2026-07-28, whose every request says its version in `_meta`, and

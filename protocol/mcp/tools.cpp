@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "protocol/mcp/tools.hpp"
 
 #include <boost/json.hpp>

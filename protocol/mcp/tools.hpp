@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // The tools that this server offers over MCP: what they take, and which of its routes does it.
 // Pure.

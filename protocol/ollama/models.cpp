@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "protocol/ollama/models.hpp"
 
 #include <boost/json.hpp>

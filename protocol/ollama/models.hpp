@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // What the Ollama API says of models: GET /api/tags, GET /api/ps, POST /api/show. Pure.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // The replies to /api/chat and /api/generate: the engine's events as lines of JSON, or collected
 // into one object. How they are fed: protocol/reply.hpp. Source: the API as the vendor's clients

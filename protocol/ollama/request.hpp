@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // The Ollama API's /api/chat and /api/generate: request body to engine types. Replies are built in
 // reply.hpp. Pure. Source: the API as the vendor's clients speak it (protocol/README.md).

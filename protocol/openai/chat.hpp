@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // OpenAI chat completions: request body to engine types. Replies are built in chat_stream.hpp.
 // Pure. Source: the Chat Completions API as the vendor's SDKs speak it (protocol/README.md).

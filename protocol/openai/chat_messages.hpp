@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // The parts of a chat completions body that become the prompt: messages and tools. Pure.
 

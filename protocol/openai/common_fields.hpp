@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Fields that both of the vendor's APIs, and others that follow them, write alike. Pure. What
 // parses complains of what it reads, as json_cursor does.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // OpenAI completions, the older API: a text goes in verbatim, and what follows it comes out, as
 // a stream of chunks or in one body. Pure; the replies are fed as protocol/reply.hpp says.

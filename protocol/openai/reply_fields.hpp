@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // What the vendor's replies to chats and to plain completions have in common. Pure.
 

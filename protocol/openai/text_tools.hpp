@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Tools that take a text (type `custom` of both of the vendor's APIs): to the model, functions with
 // one argument, `input`. Pure.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Log probabilities as the vendor writes them, of every token and of the likeliest alternatives.
 // Pure.

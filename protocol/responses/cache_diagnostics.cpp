@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "protocol/responses/cache_diagnostics.hpp"
 
 #include <boost/json.hpp>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // prompt_cache_diagnostics: how much of a prompt was remembered since an earlier response, and
 // what has changed. Pure. Source: the vendor's SDKs.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "protocol/responses/codex_catalog.hpp"
 
 #include <boost/json.hpp>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // A model as Codex reads it in its catalog, which it fetches from GET /v1/models?client_version=…:
 // how long its context is, that it reads no pictures, and how its tools are shown. Pure. Source:

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // /v1/responses/compact: a conversation that has become long is put into fewer words, which
 // replace it from then on. Pure. Source: the Responses API as the vendor's SDKs speak it

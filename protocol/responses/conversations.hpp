@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // The vendor's conversations: lists of items that are kept under an id, to which responses add.
 // Each is kept as a kept_response is (kept_response.hpp). Pure. Source: protocol/README.md.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // The items of a Responses request that become the prompt. Pure.
 

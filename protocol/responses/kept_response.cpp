@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "protocol/responses/kept_response.hpp"
 
 #include <boost/json.hpp>

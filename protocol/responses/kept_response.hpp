@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Responses that are kept by their id: what is written of one, how a conversation goes on from one,
 // and what a client reads of it. Pure. Source: the Responses API as the vendor's SDKs speak it

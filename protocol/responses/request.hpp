@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // OpenAI Responses: request body to engine types. The reply is built in response_stream.hpp. Pure.
 // Source: the Responses API as the vendor's SDKs speak it (protocol/README.md).

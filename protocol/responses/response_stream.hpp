@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // The reply to /v1/responses: the engine's events as SSE events, or collected into one response.
 // How they are fed: protocol/reply.hpp. Source: the vendor's streaming reference as its SDKs parse

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Responses over a WebSocket: what a client's message is, and which lane of the socket the answer
 // to it belongs to. Pure. Source: the Responses API as the vendor's SDKs speak it

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // The tools of a Responses request: those of the body, and those that items bring later. Pure. All
 // of it complains of what it reads, as json_cursor does.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "protocol/responses/tool_names.hpp"
 
 #include "protocol/wire/fields.hpp"

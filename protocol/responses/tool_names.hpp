@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Namespaces of tools: a client that runs tools of several servers sends each server's as one
 // entry. A model is shown them under flat names, and its calls get both names back. Pure.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // The bodies of /v1/coordination/scenarios and the events of a run. Pure.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // The regular expression by which a scenario finds choices in what agents say. A client may have
 // written it, so that matching has limits: an expression that reaches one finds nothing.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // From a scenario's phase to the session that it is, and what came of a run. Pure.
 

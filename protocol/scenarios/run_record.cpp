@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "protocol/scenarios/run_record.hpp"
 
 #include <boost/json.hpp>

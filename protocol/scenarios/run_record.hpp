@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // A run of a scenario as one line of JSON, and back: whole or refused. The results of the run are
 // not in it, but in the sessions of its phases. Pure.

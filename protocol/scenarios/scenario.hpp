@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // A scenario: agents, and the phases in which they talk with each other, as a YAML file describes
 // them. Pure.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // The one map from what went wrong to what the client sees: HTTP status, vendor's error type, body,
 // retry headers. Pure. Source: the vendors' error tables as their SDKs parse them

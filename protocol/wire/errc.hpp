@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // What can be wrong with a request, seen from the wire. Values only; protocol/wire/api_error.hpp
 // turns them into replies.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // What the dialects' parsers have in common: strings with a bound, lists with a bound, names. Pure.
 

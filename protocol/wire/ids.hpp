@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Identifiers that clients see: a prefix and 24 base62 characters.
 // Owner: the code that answers requests. Thread: one at a time.

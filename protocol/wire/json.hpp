@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // JSON with limits, and typed access to fields which says where in the document a fault lies. Pure;
 // no function throws on bad input.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // How long clients want a memory to be kept, in the words of each wire, as one policy. Pure. All of
 // it complains of what it reads, as json_cursor does.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Which model a body asks for, before it is known whose engine parses it. Pure.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // What of a sentence for the log a client may read: no client learns where this server's files lie.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Server-sent events: one event to bytes. Pure. Source:
 // https://html.spec.whatwg.org/multipage/server-sent-events.html

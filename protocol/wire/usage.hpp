@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // What keys have used and may use, as clients read it: the headers that the vendors' SDKs know, the
 // refusal, and the bodies of GET /v1/usage and /admin/usage. Pure.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // The error for a request that would take more work or memory than one may
 // (storage/types/work_budget.hpp). Pure.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // What the operator may set, from where it was set, and what is in effect.
 // One table (config_options) states every option once. Boost.Program_options gets its descriptions

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // A model by its name on a hub, "hf:ORG/NAME:QUANT": which of a repository's files it is, and how
 // they come into the Hugging Face cache. Everything but choose_hub_files() blocks.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The variables of the earlier system that mean nothing here.
 
 #include <array>

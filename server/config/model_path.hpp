@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Which files `--model` means: a path, a model that was fetched, one in the Hugging Face cache, or
 // the embedded one, found from the program itself so that no path is built in.

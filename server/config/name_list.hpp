@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // The names of models in one line of a message. Pure; safe from any thread.
 

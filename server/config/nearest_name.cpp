@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "server/config/nearest_name.hpp"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // How the texts of options become values, and back: one pair of functions a kind of value. The
 // setters return what is wrong with a text, empty when nothing is. Thread: any, they are pure but

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // The quantisations that GGUF file names distinguish ("Qwen3-4B-Q4_K_M.gguf"), and which of
 // several is taken when the user named none. Pure.

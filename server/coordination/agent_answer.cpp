@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "server/coordination/agent_answer.hpp"
 
 #include <algorithm>

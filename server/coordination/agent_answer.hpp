@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // One answer of one agent: asked for at construction, heard to its end. Several may run side by
 // side for one client.

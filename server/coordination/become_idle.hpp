@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Waiting for what works on an agent, or drives a run, to stop. Thread: the client's strand.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "server/coordination/run_registry.hpp"
 
 namespace semantic::server {

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // The runs of scenarios of all tenants, and which of them are being driven. The progress of a run
 // is kept in the sessions of its phases.

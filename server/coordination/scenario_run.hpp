@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // A run of a scenario: its phases one after the other, each a session of its own that stays.
 // Owner: a handler's coroutine, on the client's strand. A run whose client leaves, or that is

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Takes the turns of a session on the engine: protocol/coordination decides, this class asks the
 // engine and sends the events. Owner: a handler's coroutine, on the client's strand. Requires: the

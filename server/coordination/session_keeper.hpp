@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Sessions last: each is kept in the cache directory as it was after what was acknowledged last.
 // Runs of scenarios do, too.

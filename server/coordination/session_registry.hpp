@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // The sessions of all tenants, and what their agents remember, in RAM. What a session was at some
 // moment leaves as a record (next_to_write) and comes back from it (load).

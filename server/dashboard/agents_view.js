@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The table of agents: rows are kept and only what differs is written, so that 200 of them scroll
 // and change smoothly.
 

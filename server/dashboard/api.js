@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Requests with the keys of this tab.
 
 const STORED = ['api_key', 'admin_key', 'watch_all'];

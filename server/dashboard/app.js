@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The page: messages of /ws into the state, what has changed into its views, once a frame.
 
 import { keep_keys, keys } from './api.js';

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A conversation with one agent. Each turn sends only what is new: all before it stands in the
 // agent's memory, whoever talked with it. Only what was said on this page is shown.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // GET /dashboard: a page that shows the server and talks to its agents; and its parts. It holds
 // nothing secret: what it shows comes through /ws and the API, which ask for keys.

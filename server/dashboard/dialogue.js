@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What was said in one session, in order: who spoke, to whom, and in which turn.
 
 import { call } from './api.js';

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Making elements. Whatever comes from the server or a model becomes a text node: nothing in this
 // page ever parses text as markup.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What happens, as a list, and why memories missed, with both texts side by side.
 
 import { at, bytes, clock, count, h, milliseconds, several } from './dom.js';

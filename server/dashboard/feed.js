@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The connection to /ws: shows its keys when asked, and comes back when it is lost.
 
 const FIRST_WAIT_MS = 500;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What a newcomer may do where there is nothing to show yet: lines for a shell, addresses for SDKs.
 
 import { keys } from './api.js';

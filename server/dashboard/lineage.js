@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Which agent continues which: forks that happened while this page was open, kept in this tab, and
 // sub-agents of coding agents, whose names contain their session's.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What models write, as elements: headings, lists, code, emphasis. No links and no images, so that
 // an answer makes the browser fetch nothing. Every piece of text becomes a text node.
 

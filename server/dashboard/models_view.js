@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Models with their exchange, and what the running one is.
 
 import { call } from './api.js';

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The servers on one object store, as they tell each other of themselves: a table that is there as
 // soon as there is more than this one.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The tiles: what the server does now, and charts of up to an hour. Counters come with /ws; each
 // second the difference to the second before makes a point.
 

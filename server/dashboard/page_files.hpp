@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // The dashboard's files, as they are in this folder; embed.cmake puts them into the binary.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Coordination: each session as a conversation, each run of a scenario as those of its phases.
 
 import { Dialogue } from './dialogue.js';

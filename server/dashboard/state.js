@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What the page knows of the server, from the messages of /ws. Pure.
 
 const EVENTS_MAX = 200;

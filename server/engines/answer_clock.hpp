@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Until when the server waits for an answer's events. The engine ends an answer at its deadline by
 // itself, and counts that from where the request begins; a request that waits for its turn is

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // The place of the engine that serves: what it is about (slot_state), who may use the engine, and
 // how far a load is. Requests hold leases, and the engine is only taken out when none is left.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // The places of all engines that may be loaded at once, one for each model of --max-loaded.
 // Owner: app. Thread: any.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // What a slot for an engine is about, and what follows when something ends, breaks or is asked for.
 // Pure values; models are numbers, as the registry counts them.

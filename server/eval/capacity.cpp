@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // capacity: what a model's K and V cost, from its geometry alone.
 
 #include "engine/model/capacity.hpp"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Conversations as evaluation files spell them: OpenAI-like messages, `content` a string or a list
 // of text parts.

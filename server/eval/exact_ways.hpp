@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // The ways in which a server computes the logits of a position: the text read in pieces, on one
 // thread, in a batch with other texts, and after a prefix that another agent shares, that was cut,

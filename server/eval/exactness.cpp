@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // exactness: whether this machine computes a model's logits alike on every way that a server has.
 
 #include <cstdio>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // fetch: a model by its name on a hub, into the Hugging Face cache.
 

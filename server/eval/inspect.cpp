@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // inspect: what a model is, what it costs, and what of it would be refused.
 
 #include <boost/json.hpp>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // semantic-eval: the engine without the server, for measuring a model and for taking it apart.
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // logits, greedy: numbers to compare with another implementation's.
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // What a model's file headers say about it, read by the loaders that the server uses.
 // Thread: one. Blocks.

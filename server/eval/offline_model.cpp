@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "server/eval/offline_model.hpp"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // A model without a server: a sequence prefilled in chunks, or steps of several.
 // Owner: a command. Thread: one.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // A sequence of an offline model: its K and V and, where the model has recurrent layers, their
 // state after its tokens. Owner: a command. Thread: one.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // perplexity: what a text costs to predict, and what fewer bits of K and V change about it.
 
 #include <algorithm>

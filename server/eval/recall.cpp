@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // recall: does the model still know what its prompt said, at every context length, with K and V
 // kept in fewer bits?
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // sweep: removes from an object store what no machine's agents need any more.
 
 #include <cstdio>

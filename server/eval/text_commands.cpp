@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // tokenize, detokenize, render: no weights are read.
 
 #include <boost/json.hpp>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // /admin: what concerns every tenant's memory; models: handlers/models/model_changes. Permission:
 // refuse_admin().

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "server/handlers/agents.hpp"
 
 #include <boost/asio/post.hpp>

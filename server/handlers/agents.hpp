@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // /v1/agents: a tenant's agents, created, shown, asked, forked, moved to disk, forgotten,
 // and their memory as a file. Another tenant's agent is none.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // /v1/coordination: a tenant's sessions of several agents. Another tenant's session is none.
 // Cancelled half-way (server stop): the engine request is cancelled, nothing more is sent.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Health checks for orchestrators and people: is the server up, is it ready, what is it.
 

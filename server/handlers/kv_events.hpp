@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // GET /ws/kv-events: which KV blocks this server has on disk, over a WebSocket (protocol/live).
 // Permission: refuse_admin(), because the events contain the tokens of every tenant's texts.

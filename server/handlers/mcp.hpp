@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // POST /mcp: the Model Context Protocol. A tool's call is done by the handler of the route that
 // does the same, as a request of the same client: its tenant, its limits and its account are the

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "server/handlers/memories.hpp"
 
 #include "protocol/agents/agents.hpp"

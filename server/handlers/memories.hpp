@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Forgetting agents: under every model that remembers them, or under one that a client names.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "server/handlers/metrics.hpp"
 
 #include "protocol/wire/usage.hpp"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // GET /metrics: the server's counters. /v1/usage: the usage of the key that asks, and
 // /admin/usage, of all.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // The route table: every method and path that this server answers, with its handler and its rules.
 

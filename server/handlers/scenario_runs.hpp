@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // /v1/coordination/scenarios and /v1/coordination/runs: a tenant's runs of scenarios. Another
 // tenant's run is none.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Backpressure on request bodies: how many bytes those may have together that are being read or
 // wait to be parsed. Beyond that bound a body is not read on before another one is gone: what

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // The operations of an asynchronous handler on its request's connection.
 // Owner: the session. Thread: the connection's strand.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Which web pages may use this server, and the headers that browsers get for it. A browser sends
 // every page's requests here, also those of pages that the user only came across: without a rule

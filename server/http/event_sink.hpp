@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Where the events of an answer go while it is made.
 // Owner: the coroutine that answers. Thread: its strand.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Which names this server answers to. A page in a browser can have its own name resolved to this
 // machine (DNS rebinding); its requests then look like those of a page of ours, and only their

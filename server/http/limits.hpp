@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Every bound on what a client may send or make us wait for. The table in server/README.md says why
 // each has its value.

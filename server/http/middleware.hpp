@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // The steps before and after every request's handler, in this order: request id, authentication,
 // access log.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // One HTTP request as handlers see it: plain strings, whatever library read them.
 

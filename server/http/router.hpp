@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Which handler answers which request: what a row of the route table says, and how a request finds
 // its row. The table itself: handlers/routes.cpp.

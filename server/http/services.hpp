@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // The parts of the server that sessions and handlers may use.
 // Owner: app. Everything referred to outlives every connection and is safe to use from any thread.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Resources that clients share and of which no tenant may have all, each kind with its slots.
 // Owner: app. Thread: any.

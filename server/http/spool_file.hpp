@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // An upload that is too large for memory: a file without a name, gone with this object. It counts
 // in the disk budget, and takes one of the places that there are for uploads. Owner: the request.

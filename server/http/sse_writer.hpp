@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // An event stream, or another body whose length is not known before its end, as HTTP: head, then
 // one chunk for every write, then the end.

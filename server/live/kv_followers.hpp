@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // The clients that follow which KV blocks this server has on disk. Owner: app. Thread: any.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "server/live/live_hub.hpp"
 
 #include <boost/asio/post.hpp>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Gathers what happens for a while, and sends all watchers what has changed. What several
 // see in the same way is made once. While nobody watches it does nothing, and neither does the

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "server/live/node_board.hpp"
 
 #include <vector>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // The servers on one object store, as far as they announce themselves through Redis
 // (storage/objects/redis/node_news.hpp).

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // The WebSockets that are open, as far as all of them are to look at something again: their keys,
 // after the key file was read again. Owner: app. Thread: any.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // One line of the log, as text or as a JSON object. Pure.
 // Control characters, which terminals act on, come out as \xNN in text and \u00NN in JSON: one

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // A file of bounded size for lines: beyond it FILE becomes FILE.1, that one FILE.2, and so on, and
 // the oldest is removed. Readable by its owner alone.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // What clients may have in a server's RAM, apart from the agents' memory: their connections, bodies
 // and forms, and their sessions, runs and responses. All of these bounds follow the memory that the

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // What is known of every model of the registry, loaded or not: from its files while it is not, from
 // its engine once it was.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // How much memory this process may have: what the machine has left, what its control group allows,
 // what the operator says. Thread: any. Blocks for the small files of /proc and /sys.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // What a model will take together with the server, before it is loaded: what does not fit is
 // refused with the sum, and what is left is the pool's. Pure, but for needs_of().

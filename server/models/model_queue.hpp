@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Where requests wait for their model while another one is loaded. Changes the models for them:
 // time_slices chooses the model, slot_choice the slot. Without it a request has a model that is

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "server/models/model_switch.hpp"
 
 #include <condition_variable>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Loads models into the slot, and exchanges them: drain, save, release, load, verify by a
 // generation; what breaks brings the former model back. One exchange at a time, on a thread of its

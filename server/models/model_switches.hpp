@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // The switches of all slots as one: of all of them one model at a time is being changed, so that
 // what was planned to fit does.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // The file that --models-file names: models with the names clients may use for them, and options
 // that hold for one of them. YAML:

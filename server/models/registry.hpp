@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // The models that this server knows, and which of them a request's name means. Pure values; built
 // once at start, then only read, from any thread.

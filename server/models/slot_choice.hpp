@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Chooses the slot for a model that requests wait for: a free one if there is one, else that of
 // the model that is missed least. Pure.

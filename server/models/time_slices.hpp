@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Time slices of models, where requests wait for models that are not loaded: one model at a time is
 // served, until it has had no requests for as long as a change takes, or until another model has

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Responses that are made in the background: what each has said so far, for later readers, and
 // which may still be stopped. What they were asked and how they end is the response_registry's.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "server/responses/response_keeper.hpp"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Responses and conversations last: each is a record in the cache directory before the last event
 // of what made or extended it goes out.

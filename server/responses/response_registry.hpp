@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // The responses of all tenants that can be continued or read by their id, in RAM, and
 // conversations, which are kept alike. Beyond a bound on their bytes, and one on their number,

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Bytes on their way from a thread that may block to a coroutine that may not, a piece at a time.
 // Owner: shared by the two. Thread: push() and end() from one thread, next() from one coroutine on

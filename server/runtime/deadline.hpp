@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // A limit on how long a wait on a socket may take.
 // Thread: the socket's strand; lives on the waiting coroutine's frame, and is gone before the

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // The seed of requests that bring none of their own, once an operator has set one.
 // Owner: app. Thread: any.

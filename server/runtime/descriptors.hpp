@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // How many files and sockets this process may have open. Thread: at start, before others run.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // One line per event on a stream or in a file: UTC time, level, request id, text; or the same as a
 // JSON object (log/log_line.hpp).

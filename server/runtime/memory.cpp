@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "server/runtime/memory.hpp"
 
 #include <boost/asio/post.hpp>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // The server's own counters, and all probes as Prometheus text.
 // Source: https://prometheus.io/docs/instrumenting/exposition_formats/ (text format 0.0.4).

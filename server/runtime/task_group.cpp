@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "server/runtime/task_group.hpp"
 
 #include <boost/asio/bind_cancellation_slot.hpp>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Every coroutine that the server spawns: counted, cancellable, waited for. Nothing runs detached.
 // Owner: app. Thread: every method may be called from any thread. Outlives the io_context's run().

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "server/runtime/token_stream.hpp"
 
 #include <boost/asio/dispatch.hpp>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // The one bridge from engine threads to a coroutine: one request's events in order.
 // Owner: shared by the engine (which pushes) and the handler (which takes). Thread: on_event(),

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Which answers of message threads are being continued right now: each by one request at a time.
 // Owner: app. Thread: any.

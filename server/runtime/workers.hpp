@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Runs work for a coroutine on other threads, because it would hold up the other connections.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Reports the server's state to the service manager, as systemd's sd_notify(3) does: a datagram to
 // the socket that NOTIFY_SOCKET names. Without one all of this does nothing. Owner: app. Thread:

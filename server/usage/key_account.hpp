@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // What one tenant's keys have used, and what they may: requests and tokens a minute, requests at
 // once. Requests are those that make the model work; tokens are those that were computed for them,

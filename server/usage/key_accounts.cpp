@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "server/usage/key_accounts.hpp"
 
 namespace semantic::server {

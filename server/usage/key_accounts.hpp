@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // The accounts of all tenants: one for each key without a name, one for each name, or one for
 // everybody where no keys are asked for. Only what the configuration names has one, so their number

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Slots that all clients share and of which no tenant may take all: WebSockets, uploads. A slot may
 // be evictable, as one of a client that has not shown its key yet is: the oldest of these gives way

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // A quantity that comes back at a steady rate, up to what a minute brings. It may be overdrawn:
 // what a request costs is known when it has run, so it is let in while anything is left, and

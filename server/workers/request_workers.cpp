@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "server/workers/request_workers.hpp"
 
 #include "server/workers/tenant_workers.hpp"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "server/workers/tenant_workers.hpp"
 
 #include <sys/resource.h>

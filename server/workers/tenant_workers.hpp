@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Threads for work that would hold up the connections, fair between tenants: each has a queue of
 // its own, the queues are served in turn, and no tenant has more threads at once than it may. So

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "storage/agents/agent_cache_store.hpp"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // What is remembered of each agent, hot (blocks in the pool) or warm (block files and a manifest on
 // disk). Owner: engine. Thread: every method is safe from any thread; those marked "Blocks." do

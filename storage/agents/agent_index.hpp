@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Which agents are remembered, and what is known of each: by name, by text, by answer, and which of
 // their blocks are in the pool. Pure: no method reads or writes a file or takes a frame, and none

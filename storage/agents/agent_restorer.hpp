@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Brings blocks that are only on disk into the pool: files side by side, layer after layer, checked
 // before anybody else sees them. Owner: agent_cache_store. Thread: methods marked "Blocks." read

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Writes what is new of an agent: block files, then the manifest that needs them, in the order of
 // the commit protocol (FORMAT.md). Owner: agent_cache_store. Thread: save() blocks; calls for one

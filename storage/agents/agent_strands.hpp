@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Blocking storage work, in order per agent, in parallel between agents: the only way in for
 // writers. Owner: engine. Thread: post() and pending() are safe from any thread and never wait;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // The full blocks and recurrent states that agents have in the pool, by name, so that a sequence
 // that computes or reads one again shares it. Owner: agent_index. Thread: not safe; the index's

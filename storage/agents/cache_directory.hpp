@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // The directory of a store: taking it and reading what is in it, and keeping it when somebody takes
 // files, or all of it, away while the store is open. The first store that opens a directory reads

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Makes room: in the pool by letting go of blocks, in the directory by removing files. What goes
 // first is the index's decision (tier_policy), over all models that are loaded. Owner:

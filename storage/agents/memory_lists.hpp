@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // What a store says of its agents, of those of other models, and of what a tenant has. Thread: safe
 // from any; waits for the index's lock, never for the disk.

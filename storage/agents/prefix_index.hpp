@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Finds the stored texts that have the longest common prefix with a prompt. Owner: agent_index.
 // Thread: not safe; the index's lock guards it.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Which blocks a state consists of: their names, what identifies each, and which of them a sequence
 // needs. Pure: looks neither into a pool nor at a disk. Thread: immutable, safe from any.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // What the parts of one agent_cache_store work on: its saver, restorer, evictor and directory know
 // each other's work by this alone. Some of it is shared with the stores of other models. Owner:

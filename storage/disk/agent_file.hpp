@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // A whole agent as one safetensors file, to take elsewhere: every layer's KV as one tensor, its
 // tokens and text in the metadata. Stateless. Thread: any. Byte layout: storage/FORMAT.md.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // One block on disk: up to block_tokens tokens as one safetensors file for the layers that see
 // everything and a sibling for those that see a window, named by what they hold. Stateless. Thread:

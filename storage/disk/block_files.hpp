@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // The block files of one cache directory: which exist, how many manifests need each block, which
 // are still to be made lasting. A block's files, one for each part, are needed and deleted

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // What a block file is, without I/O: the names of blocks and files, the tensors of a part, and the
 // header before them. Pure values; safe to share between threads. Byte layout: storage/FORMAT.md.

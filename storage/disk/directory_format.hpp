@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Which version of FORMAT.md a cache directory is of: the mark that says it, and manifests of the
 // version before that get their new names. Stateless. Thread: one at a time, with the directory's

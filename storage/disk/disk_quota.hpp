@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // How many bytes a cache directory holds, and how many it may hold: a budget, a share of it for
 // records, and a part of the file system that stays free. It decides and counts; agent_cache_store

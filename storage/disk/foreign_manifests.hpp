@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Manifests on disk that the loaded model has no use for: what other models remember, and
 // leftovers. Of each only what the quota and lists need is kept, never its tokens and text. Pure.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // One agent on disk, without its KV: which blocks it consists of, its tokens and its text. A file
 // is a list of records, each a newer version that says what it keeps of the one before. Encoding

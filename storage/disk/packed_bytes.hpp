@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Files in a cache directory that are no store's and count in its disk budget all the same: packed
 // weights. Thread: any.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Records of higher layers that belong to a tenant, such as sessions of several agents: a small
 // file each, whole or absent. Storage does not read their contents. All records together take at

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Whether removing files frees space on a full file system. It does not where snapshots keep
 // removed files, where another program takes the space at once, or where the file system reports

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // One recurrent state on disk: a safetensors file named by the tokens before it. Stateless. Thread:
 // safe from any thread; writers of one name are serialised by the caller. Byte layout:

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Where a file is written to piece by piece when it is no file of ours: a connection, a test's
 // buffer.

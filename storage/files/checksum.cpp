@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "storage/files/checksum.hpp"
 
 #include <xxhash.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // The two checksums of the cache's files: XXH3-64 guards a tensor's bytes, XXH3-128 names and
 // guards what is small. Pure values; not safe to share one object between threads.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // The file system as storage uses it: the one interface that file operations go through, so that
 // tests can make them fail. Thread: posix_file_system() is safe from any thread, and so are the

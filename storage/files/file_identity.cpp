@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "storage/files/file_identity.hpp"
 
 #include <cerrno>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Which file a path leads to, and whether it is as it was: what the file system says of it, without
 // reading it. Thread: any. Everything here blocks.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // The GGUF container, versions 2 and 3: typed metadata, tensor descriptions, tensor bytes; all
 // little-endian. Readers validate everything before handing out a span: counts against the bytes

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // A file mapped read-only, for containers whose tensors are used where they lie. Movable; spans
 // into bytes() stay valid while it lives. Thread: any. A file that somebody shortens while it is

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // What the kernel is asked for about mapped pages: wishes, which may go unheard. Thread: any.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Independent pieces of file work on a few threads at once: a disk answers several reads faster
 // than one after the other, and checksums take a core each. Owner: agent_cache_store.

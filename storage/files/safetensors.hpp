@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // The safetensors container: 8-byte little-endian header length, JSON header, tensor bytes.
 // Readers validate everything before handing out a span: header size, UTF-8 JSON, known dtypes,

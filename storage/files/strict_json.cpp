@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "storage/files/strict_json.hpp"
 
 #include <boost/json/basic_parser_impl.hpp>

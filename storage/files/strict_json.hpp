@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // JSON from files that may be damaged: Boost.JSON with what it lets pass refused as well (a key
 // twice in one object). Pure; safe from any thread.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // What is said when a page of a mapped file (mapped_file.hpp) cannot be read: the disk failed, or
 // somebody cut the file off while it was mapped.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Threads that serve one executor. Replaces boost::asio::thread_pool, whose constructor waits for
 // ever for the threads that it has made when the system refuses another one. Thread: get_executor()

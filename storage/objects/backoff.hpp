@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // How long to wait before something is tried again: exponential with full jitter, so that those
 // whom a failure hit at the same moment do not come back together; bounded in count and in time.

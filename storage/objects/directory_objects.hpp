@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Objects as files of a directory, which may be a network file system's (NFS 4, CephFS) that
 // several machines have mounted. storage/FORMAT.md §12 has the bytes.

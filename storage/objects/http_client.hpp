@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // One HTTP request and its response, over libcurl, which nothing else includes. Connections are
 // kept and used again. Redirects are not followed: a caller that does so decides which of them get

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Named objects in a store that several machines share, as one small interface: a directory
 // (directory_objects) or a bucket (s3_objects). An object is replaced as a whole and read as it was

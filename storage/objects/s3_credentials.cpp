@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "storage/objects/s3_credentials.hpp"
 
 #include <cstdlib>

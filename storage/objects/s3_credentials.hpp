@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Where the credentials of an S3 store come from: the environment, or the file that the tools of
 // AWS read too. They are in no message.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Objects in a bucket of an S3 store (Ceph RGW, MinIO, AWS), addressed by path. Needed of the
 // store: ListObjectsV2, `If-None-Match: *` and `If-Match` on PUT, which check_conditions tries out.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Signing requests to an S3 store (AWS Signature Version 4, single chunk). libcurl 7.88 signs too,
 // but takes the query as it is, hashes no upload, and cannot be checked against published examples.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // What an S3 store answers in XML. Pure; safe from any thread.
 

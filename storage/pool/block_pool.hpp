@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Fixed arena of KV frames: the hot tier's memory.
 // Owner: engine. Thread: every method takes the pool's mutex, which is that of its budget; none

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Geometry of a KV cache and every byte offset derived from it.
 // A frame holds K and V of all KV heads for `block_tokens` tokens, of one layer or of several that

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // How K and V are kept in a frame: the recipes, by name. What a recipe costs a model is in
 // perf/README.md; which one a model gets is decided in engine/recipe/. Pure values.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // The bytes that the frames of one or several pools may take together: a pool gets frames as long
 // as all pools together keep the budget, so that memory follows use. A free frame still takes

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "storage/pool/prefix_arrival.hpp"
 
 #include <algorithm>

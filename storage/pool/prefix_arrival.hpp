@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // The progress of reading a prefix, layer by layer: a model may work on its first layers while the
 // last ones are still on the disk. Owner: shared by the restore that reads and by the sequences

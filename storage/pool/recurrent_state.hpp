@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // The memory of layers with recurrent state: one value of fixed size in place of keys and values of
 // every token. Its bytes are opaque here; the model reads the state after token p and writes the

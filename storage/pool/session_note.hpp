@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // A note of an agent that has another name than the session under which its text was said: a branch
 // of the session, or turns that gave way to another machine's. The erasure of a session finds the

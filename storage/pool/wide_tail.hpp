@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // The f16 rows of the tokens just before a query: of the group that contains it, by absolute
 // position (kv_recipe::wide_tail). Later groups read the packed rows of the same tokens. A block

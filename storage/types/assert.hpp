@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // ASSERT: a programmer's error ends the program, in release builds too. Never reachable from the
 // wire or from a file.

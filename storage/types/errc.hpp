@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // What can go wrong below the engine, and the result type that carries it upward.
 // Every failure has a kind that callers act on and a sentence that names the file, tensor or number

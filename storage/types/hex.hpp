@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Bytes and numbers as lower-case hex digits, and read again in either case. Pure.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Identifiers that cross every layer. Plain values, safe to copy and to share between threads.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // A record of a higher layer that a tenant's directory keeps, such as a session of several agents.
 // Plain values.

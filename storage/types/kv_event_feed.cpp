@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "storage/types/kv_event_feed.hpp"
 
 namespace semantic::storage {

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Publishes the full blocks that are written to this machine's disk and those that are removed from
 // it, for routers that send a prompt to the machine that has its beginning. Without a subscriber an

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // How long something took, counted by bounds. Thread: any; relaxed atomics.
 

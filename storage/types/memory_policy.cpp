@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "storage/types/memory_policy.hpp"
 
 #include <charconv>

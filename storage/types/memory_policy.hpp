@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // How long an agent's memory is to be kept, as a client asks for it. Plain values.
 

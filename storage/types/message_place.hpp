@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Where in an agent's memory an answer ends, so that a conversation can go on from it. A plain
 // value.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Counters that the storage layer keeps about itself. Written with relaxed atomics, rendered
 // elsewhere.

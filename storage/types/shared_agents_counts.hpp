@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // What passes between a cache directory and the object store that it shares with other machines.
 

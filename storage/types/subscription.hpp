@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Held by a subscriber: the subscription ends when this object does. Thread: as its publisher says.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // What one request may cost beyond reading its own bytes. Whatever a client sends is counted before
 // it is worked on: code whose cost is not linear in the body takes a budget and charges it first.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Agent frameworks and clients as they are, against the server: plain and streamed turns, a loop of
 five tool calls, structured output, an abort, and a conversation that goes on behind kill -9. From
 the second turn on the server's own count says how much of each prompt came from memory.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Coding agents' own programs, where they are (coding_agents.mjs): a streamed turn, its
 // continuation by another process behind a kill -9 of the server, a loop of five calls, an answer
 // that is broken off, and structured output where a program has that. The server's own count says

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The Vercel AI SDK over its three wires, where AGENT_SDK names the folder of npm packages that
 // has it: turns, streamed turns, calls, structured output and an abort; a conversation goes on
 // behind kill -9, and from the second turn on the server's own count says how much was in memory.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What agents' own programs ask, recorded and replayed, where they are (coding_agents.mjs): two
 // turns of each go through a proxy that keeps every request. Then all of them are sent to a server
 // that knows nothing yet, and the agent's own requests alone to another: what the program asks

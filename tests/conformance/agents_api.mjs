@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The agents API against the server binary: agents that are made, asked with the new text alone,
 // forked, moved to disk, exported, imported and forgotten, across kill -9; and /admin.
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The vendor's Python SDK against the server at BASE_URL: a plain and a streamed conversation."""
 
 import os

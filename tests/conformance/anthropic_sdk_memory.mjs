@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The vendor's JavaScript SDK against the server: streams, memory across kill -9, errors, aborts.
 
 import assert from 'node:assert/strict';

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Requests that have their models loaded: two models asked in turn by clients that never pause, and
 // two hundred agents under three models in one directory.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What cannot start says why in one line on stderr and exits with status 1.
 
 import assert from 'node:assert/strict';

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The Claude Code program itself, where CONFORMANCE_CLAUDE names one: a conversation of several
 // turns, one that is broken off, and the continuation by another process behind a kill -9 of the
 // server.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A session shaped like Claude Code's: tools and a system text that fill most of the context, a
 // billing line that changes with every request, reminders as system messages, two sub-agents, side
 // questions under the main agent's session. What was said once is not read again.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Several nodes with one object store: an agent goes on at any of them, whichever has just been
 // killed, and is what one node alone would have made of it.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Nodes on one object store that tell each other through Redis which agents they are at work on: a
 // second request is told to come back, or where to go, and nginx goes there by itself.
 

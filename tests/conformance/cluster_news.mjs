@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What nodes on one object store tell each other through Redis: who is there and how each is, which
 // agents have moved on and which are erased, before anybody asks for them.
 

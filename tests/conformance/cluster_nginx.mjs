@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Three nodes behind nginx with the file that is shipped for a cluster, and a directory that they
 // share: an agent stays at one node, and goes on at another one when that node fails.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The script that starts a whole cluster on one machine: what a reader of the README tries.
 
 import assert from 'node:assert/strict';

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The Codex program itself, where CONFORMANCE_CODEX names one: a conversation over Responses, by
 // POST and over a WebSocket, an answer in a form, a turn that is broken off, and the continuation
 // by another process behind a kill -9 of the server.

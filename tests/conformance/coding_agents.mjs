@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Coding agents' own programs, where CONFORMANCE_PROGRAMS names the folders that have them, divided
 // by colons: how each is told of a server, and asked. A test that imports this is skipped without
 // such folders, and runs where nothing but loopback is to be reached.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Sessions of several agents against the server binary and its embedded model: turns, rounds side
 // by side, whispers, votes, urgency, streams, repeated requests, agents that come back, tenants.
 

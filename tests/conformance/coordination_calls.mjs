@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Requests to the coordination API, and what its streams say.
 
 import assert from 'node:assert/strict';

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Sessions against the server binary: requests of an earlier system's clients are answered in the
 // shapes that these know, field by field; every topology and debate format takes a round in its
 // order, and every decision mode comes to its decision.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The dashboard of the server binary in a real Chromium. Skipped where none is installed.
 // SCREENSHOTS=FOLDER keeps pictures of it, light and dark.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What dashboard.mjs has the dashboard's own modules compute, in the page.
 
 /** In the page: what a chart shows of more than an hour: since when, its width, and how many points

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What README.md and the guides say can be done as they say it: their requests are sent, their
 // JavaScript is run, and every option that they name exists.
 

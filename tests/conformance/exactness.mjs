@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The same conversation, greedy, must read the same however its memory came about: computed at
 // once, kept hot, restored after kill -9, shared, batched, computed in small chunks, or by more or
 // fewer threads.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """An exported agent, opened by the safetensors package: names, types, shapes, values, metadata."""
 
 import os

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // five_calls.mjs URL TOOL: a WishingProxy in front of the server at URL, for clients that are no
 // Node programs. Has each conversation with the tool call it five times; says its address on
 // stdout, and ends with its input.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A conversation that one user's text spells is that text, in every API. The embedded model, or the
 // published one that REAL_MODEL names, in SEMANTIC_REAL_MODELS or ~/.semantic/models.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Random and damaged requests to every endpoint: no 5xx, no crash, no hang, and every reply parses
 // in its dialect. FUZZ_REQUESTS says how many for each endpoint, FUZZ_SEED where to begin.
 

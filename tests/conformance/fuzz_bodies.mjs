@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Random requests that must be taken, and damage to them: what fuzz.mjs sends. All of it follows
 // from a seed.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // How refusals look in each dialect: what the tests with random requests hold replies to.
 
 import assert from 'node:assert/strict';

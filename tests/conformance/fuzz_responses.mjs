@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Random and damaged requests to what Responses have beside a turn: the background, conversations,
 // compaction, WebSockets: no 5xx, no crash, no hang. FUZZ_REQUESTS says how many of each, FUZZ_SEED
 // where to begin.

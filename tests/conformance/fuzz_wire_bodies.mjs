@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Random requests with the fields that clients of late 2026 send, which must be taken, and damage
 // to them: tools that come late or in namespaces, summaries, edits of the context, policies of the
 // memory, forks, MCP, compressed bodies. What fuzz_wires.mjs sends; all of it follows from a seed.

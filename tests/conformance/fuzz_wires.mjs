@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Random and damaged requests with what clients of late 2026 send: no 5xx, no crash, no hang,
 // memory within its plan, and every reply parses in its dialect. FUZZ_REQUESTS says how many,
 // FUZZ_SEED where to begin.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Runs the real server binary for a test: on a free port, with its own cache directory, and never
 // longer than the test. Nothing but Node's own modules.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // One client sends everything that has ever cost a server dearly while others have their answers
 // streamed: theirs go on as if it was not there, memory stays within its plan, and the server ends
 // within its grace at any moment of it. HOSTILE_SECONDS=600 HOSTILE_STREAMS=200 is the long form.

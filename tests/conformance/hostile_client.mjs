@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The hostile client of hostile.mjs, a process of its own behind all others: making bodies of many
 // megabytes takes a core, and what a test measures beside that would be its own work. Started by
 // start_hostile(); tells its parent of each attack that has ended.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Requests of a few hundred bytes to a few megabytes, each of which has cost a server everything at
 // some time: made anew, with other sizes, whenever they are asked for.
 

@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # install.sh npm|pip|s3 FOLDER: installs the pinned SDKs, or an S3 server, into FOLDER, once per
 # pinned version.
 # Exit status 77 (skipped) when the package registry cannot be reached.

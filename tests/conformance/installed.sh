@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # What `cmake --install` makes of the build tree runs from where it is: installed.sh BUILD.
 set -euo pipefail
 build=$1

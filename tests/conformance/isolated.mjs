@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // For tests with a client's own program: it runs in a network namespace of loopback alone, so that
 // the program reaches this server and nobody else.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // /ws/kv-events of the server binary: a router that has nothing but these events knows what a
 // server will find of a prompt, before and behind kill -9, and is told of nobody's who may not be.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A tool that appears in turn 5 of 10 costs the tokens of its definition and nothing that was read
 // before, over both vendors' wires and three families of templates, whether the server is the same
 // or was ended by kill -9 in between. LATE_TOOLS=all: every way to bring it, with the kill before

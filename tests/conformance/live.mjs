@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // /ws of the server binary: a snapshot and what changes behind it, who may open it, who sees what,
 // and how it ends.
 

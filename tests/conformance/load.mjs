@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Hundreds of clients at once, of which many leave in the middle, beside hundreds that only hold a
 // connection: nobody is refused but honestly, and nothing grows. LOAD_SECONDS=600 is the long form.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The Model Context Protocol's own JavaScript client against the server binary: the stateless
 // version and one with a handshake; agents that are listed, told something, asked what they
 // remember behind a kill -9, and forked; a scenario; keys.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A server whose memory is bounded never takes more: with its pool full, the longest prompt, and as
 // many answers at once as run together. MEMORY_GROUP names a control group's folder that this test
 // may use: there the kernel ends who takes more.

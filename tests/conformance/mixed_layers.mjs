@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Gemma 4: sliding and full layers whose heads differ in width and number, some of which read the
 // keys and values of an earlier one. The same answers, greedy, word for word, however the memory
 // came about; with random weights, so that a wrong byte shows in the words.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Several models on one server and one cache directory: one takes the other's place while clients
 // ask, each agent is remembered under each model, and what cannot be loaded leaves the server as it
 // was.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // nginx in front, with the file that is shipped for it: tokens come one by one, and every path is
 // where it should be. Only addresses and certificates are replaced.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // nginx with the file that is shipped for it, in front of servers of a test. Only addresses and
 // certificates are replaced, and with `tls` not even TLS goes away.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // nginx in front, over TLS and HTTP/2, as browsers and SDKs reach it: tokens come one by one, a
 // WebSocket is let through, a client that leaves is noticed, and several instances keep agents in
 // their place.

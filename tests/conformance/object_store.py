@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A command beside an S3 server that compares signatures.
 
 object_store.py ceph|moto|ceph-tls|moto-tls COMMAND...: SEMANTIC_TEST_S3 and CLUSTER_STORE name an

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Ollama's JavaScript client against the server's Ollama API: answers whole and streamed, tools,
 // structured output, abort, what it asks of models, and memory that each turn finds, across kill -9
 // too.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The vendor's Python SDK against chat completions at BASE_URL: plain, streamed, with tools."""
 
 import os

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The vendor's JavaScript SDK on what Responses have beside a turn: the background with resumed
 // streams, conversations, compaction, WebSockets; and what of it is there behind kill -9.
 

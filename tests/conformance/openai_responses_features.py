@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The vendor's Python SDK against what Responses have beside a turn, at BASE_URL: the background,
 conversations, compaction, embeddings."""
 

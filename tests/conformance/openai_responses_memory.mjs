@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The vendor's JavaScript SDK on responses that are kept: a turn says what is new and names the
 // response before it, across kill -9, from older ones too; each is read, listed and deleted.
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The vendor's Python SDK against Responses at BASE_URL: answers, tools, forms, refusals."""
 
 import json

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The vendor's Python SDK over a WebSocket (`responses.connect()`) at BASE_URL: a prompt that is
 read ahead, turns, calls, forms, refusals, an answer that is left, and the asynchronous client."""
 

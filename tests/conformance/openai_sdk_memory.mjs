@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The vendor's JavaScript SDK against chat completions: streams, memory across kill -9, tools,
 // errors, aborts.
 

@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # The Debian package: lintian finds no error, and in a fresh system it installs, runs, is upgraded
 # with memories kept, and is purged without a trace; the image recipe makes an image of it that
 # runs. package.sh BUILD; needs root, debootstrap and its mirror (PACKAGE_MIRROR names another), and

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A model whose weights are twice the memory of its control group: refused with the sum, or, where
 // that is allowed, run from the disk with the same answers, over kill -9 too. MEMORY_GROUP names a
 // control group's folder that this test may use, where the kernel ends who takes more; skipped

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Coding agents' own programs, where they are (coding_agents.mjs), with this server as their MCP
 // server, too: a tool that is found by a search and then called (Claude Code), one in a namespace
 // (Codex), a sub-agent, a compaction, verdicts on calls (Claude Code's auto mode), and each

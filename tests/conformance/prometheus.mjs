@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What Prometheus and Grafana are given: promtool finds nothing wrong in the text, the alerts fire
 // on what they are for, every name in them is one that the server has, and every counter moves.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A WebSocket client of RFC 6455 with nothing but Node's own modules: text messages, whole, and
 // whatever else a test wants to put on the wire.
 

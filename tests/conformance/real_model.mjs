@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A published model in the file that people have: the README's story and the promises of exactness.
 // REAL_MODEL names the file without .gguf; it lies in SEMANTIC_REAL_MODELS or ~/.semantic/models,
 // where etc/get-model.sh puts it. REAL_RECIPE: K and V in that form, instead of the measured one.

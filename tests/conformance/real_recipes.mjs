@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The promises of real_model.mjs for recipes that nobody would be given: RECIPES and REAL_MODELS
 // list some ("all" stands for every one); without them one small model and the forms that differ
 // most, since all of them take ten minutes with the smallest and more than an hour with the 1.5B.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Tool calls of a published model: how many required calls are of their schema, and how many calls
 are the right ones where the model decides. CALLS says how many of each, REAL_MODEL names the file.
 All replies are streamed: what is judged is what the pieces of the arguments make. Ends with 1 below

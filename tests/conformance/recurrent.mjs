@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Models with recurrent layers: the same answers, greedy, word for word, however the memory came
 // about. The whole memory of semantic-tiny-recurrent is in its recurrent states, so that a wrong
 // one shows in the words.

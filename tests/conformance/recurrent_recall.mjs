@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What trained models with recurrent layers know of a conversation is the same, word for word,
 // however their memory came about: hot, restored after kill -9, forked, parted between kept places,
 // exported and imported, batched, swapped out and back, fetched by another node. The whole memory

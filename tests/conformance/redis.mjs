@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A Redis server of a test's own, which can be killed, be silent, and come back on its port.
 
 import { spawn, spawnSync } from 'node:child_process';

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What the vendors' JavaScript SDKs do when they are refused: a full server gets the same request
 // again at the time it says, and a mistake is not repeated.
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What the vendors' Python SDKs do when they are refused, lose patience or leave: against a server
 at BASE_URL with one place, no queue and the key k1."""
 

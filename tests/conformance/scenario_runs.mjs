@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Runs of scenarios last: killed at random moments between and within phases, cancelled, left by
 // their client, and resumed, each says the same as one that nobody disturbed.
 // SCENARIO_KILLS: how often the server is killed (5). SCENARIO_MODEL: of another model.

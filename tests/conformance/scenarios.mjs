@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Scenarios against the server binary and its embedded model: runs of those that are shipped, with
 // what each phase computed and reused, and what is wrong with a client's own.
 

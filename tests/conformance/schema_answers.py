@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Answers drawn at random to every schema of tests/golden/schemas, validated by an independent
 implementation of JSON Schema, formats included. usage: schema_answers.py ENGINE_TESTS;
 SCHEMA_DRAWS says how many answers to each schema."""

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Two models loaded at once in one process: both answer at the same time, have one pool and one
 // cache directory, and come and go on their own.
 

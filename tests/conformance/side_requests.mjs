@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What agent clients ask beside their agents' turns: titles, summaries, probes, detours without
 // tools or into a form. Each client's shape of traffic is replayed with such a request between any
 // two turns: from the second turn on at least 95 % of the agent's prompt come from memory, and

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // SIGTERM in the middle of an answer: the stream ends cleanly within the grace, the exit status is
 // 0, and the memory is there after the restart.
 

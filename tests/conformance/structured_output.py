@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Answers held to a form, at BASE_URL: 1,000 random schemas through the vendors' Python SDKs, each
 answer validated by an independent implementation of JSON Schema. STRUCTURED_CASES says how many."""
 

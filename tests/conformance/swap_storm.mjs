@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // One model takes the other's place again and again while sixteen clients stream, and something
 // goes wrong in each phase: a file that is missing, a tensor that is cut, memory that is refused, a
 // disk that is full. Each request ends, each agent goes on where it was, and nothing piles up.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What tests of several models share: a registry of models made from the embedded one, swaps, and
 // streams whose end is judged.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Text for the conversations, the same on every run.
 
 const subjects = [

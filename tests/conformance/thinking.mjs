@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Reasoning through the vendors' JavaScript SDKs. The embedded model knows none; a template that
 // opens it and a budget that ends it make one.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Message threads through the vendor's JavaScript SDK: only what is new is sent, and the server
 // goes on from its memory, also when it was ended or killed in between.
 

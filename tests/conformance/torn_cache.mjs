@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Whatever happens to the files of the cache, while no server runs or while one does, the next
 // request succeeds with the same answer; it only computes more, and /metrics says why.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Stands between an agent's program and the server, and has the model do what a small one would not
 // do by itself: call a tool a number of times, or answer without end. Everything else passes as it
 // is. The program executes the calls and goes on as it does with any model.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // with_server.mjs [SERVER_ARGUMENT... --] COMMAND...: runs COMMAND beside a fresh server, whose
 // address is in BASE_URL, and ends with its exit status.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // What a call costs: processor time of its thread, and bytes that it had allocated at once by
 // operator new. For programs of one thread.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Texts that are made to cost much: one construct again and again, deep nesting, very many names,
 // very long ones, references to everything, and mutations of those. A language is given by its

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What clients of late 2026 send: tools that come late, summaries, edits of the context, policies
 // of memories.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Parsers of what clients of late 2026 send, with what is done to a conversation before it is a
 // prompt: edits, definitions of late tools, their rendering. And bodies that come compressed.
 

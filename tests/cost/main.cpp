@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Feeds every parser and compiler that a request reaches texts that are made to cost much, measures
 // processor time and memory of each, and says which input costs more than one may.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Every parser and compiler that a request reaches, each with the language of its inputs.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // The AVX-512 instructions that the AVX-512 table uses, computed by what every CPU with AVX2 has:
 // those that SIMDe knows by SIMDe, the others here, lane by lane, as Intel's Intrinsics Guide

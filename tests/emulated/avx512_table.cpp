@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The AVX-512 table as this program's CPU can run it: the same source, its instructions emulated.
 
 #include "engine/kernels/attention_scratch.hpp"

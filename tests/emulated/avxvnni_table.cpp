@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The AVX-VNNI table as this program's CPU can run it: the same source, its one instruction beyond
 // AVX2 emulated.
 

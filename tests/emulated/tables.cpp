@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The tables that this program tests in place of those that its CPU has.
 
 #include "tests/engine/kernels/table_under_test.hpp"

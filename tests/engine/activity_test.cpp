@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The engine's activity events for a subscriber, and that without one they cost nothing.
 
 #include <gtest/gtest.h>

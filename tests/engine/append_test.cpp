@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Agents that are asked with the new text alone: made before their first prompt, fed raw text,
 // continued after their memory.
 

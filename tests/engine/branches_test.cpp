@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Requests in a session's name that are no turns of its conversation, and conversations without a
 // name.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Answers are equal cached and uncached, also where a model has said something in other tokens than
 // those of its text.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A save while an answer is being made never replaces a longer version of the same conversation
 // that a client knows to be saved.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Memory that leaves one engine as a file and goes on in another; what an answer writes to disk.
 
 #include <gtest/gtest.h>

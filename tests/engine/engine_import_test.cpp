@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Imported memory: a client chooses its bytes, so nobody but the agent itself may run on it.
 
 #include <gtest/gtest.h>

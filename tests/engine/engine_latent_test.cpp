@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The engine on a model with latent attention: what a restart leaves is as much as with keys and
 // values.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The engine on a model with sliding layers: answers never depend on what RAM let go, divergences
 // reuse as much as in a model without windows, and windows are what RAM and capacity count.
 

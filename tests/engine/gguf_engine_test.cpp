@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The engine on model files: weights, tokenizer and template from one GGUF.
 
 #include <gtest/gtest.h>

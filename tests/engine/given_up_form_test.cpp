@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Answers whose form is given up when much has been written already, through the whole engine.
 
 #include <gtest/gtest.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // How a step's results reach those who asked.
 
 #include <gtest/gtest.h>

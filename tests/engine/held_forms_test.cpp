@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A form that takes long to make, through the whole engine: it is nobody else's business.
 
 #include <gtest/gtest.h>

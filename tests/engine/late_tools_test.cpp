@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Goal: a tool that comes in the middle of a conversation costs its own tokens, can be called from
 // there on, and is still there when the server starts again.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // One thread that computes: a machine with one core, or --compute-threads 1.
 
 #include <gtest/gtest.h>

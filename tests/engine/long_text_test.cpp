@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Texts that are too long whatever their tokens are.
 
 #include <gtest/gtest.h>

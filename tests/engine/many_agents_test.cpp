@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Ten times as many agents as the pool holds, asked in turn: the worst order for a cache.
 
 #include <gtest/gtest.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Memories that are kept, dropped, brought into RAM and forked at an answer, on the whole engine.
 
 #include <gtest/gtest.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Answers that a request begins, and answers that a limit cut: what is said next, and how much of
 // the memory the next turns reuse.
 

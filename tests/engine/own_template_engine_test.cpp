@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Goal: a model that is rendered through its own template remembers as any other does.
 
 #include <gtest/gtest.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Why an agent's memory was not reused, as the engine reports and counts it. (too_short needs a
 // memory that no prompt makes: resolve_test.cpp.)
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Memories of a model with recurrent layers: the same answers word for word, whether its states are
 // computed again, in the pool, read from disk, shared or continued. Method: trained models of
 // Qwen3.5's architecture; one has all of its memory in the recurrent states, the other recalls by

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What a tool loop reuses when its client writes the model's turns in its own words.
 
 #include <gtest/gtest.h>

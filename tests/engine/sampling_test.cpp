@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // How answers are drawn, seen through the whole engine: seeds, several choices, scores, biases.
 
 #include <gtest/gtest.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Prompts that begin alike and come at once, on the whole engine: their beginning is read once, and
 // every answer is the one that the model gives which has read the same tokens and nothing else.
 

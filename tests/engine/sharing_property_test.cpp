@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Agents of two tenants that talk, whole conversations at a time or only what is new, branch off,
 // fork, come from files, are cut short, lose their place in RAM and meet restarts, in random order,
 // in a pool that holds a tenth of them: whatever happened before, an answer is the one that the

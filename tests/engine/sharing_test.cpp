@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Blocks that agents share, agents that are named, forked, evicted and erased.
 
 #include <gtest/gtest.h>

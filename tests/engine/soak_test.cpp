@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Agents at random for as long as one likes: SEMANTIC_SOAK_SECONDS says how long,
 // SEMANTIC_SOAK_SEED makes another run of it. Without the first it is skipped.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // What an answer is compared with: the model alone. Token ids in, the tokens that it draws after
 // them out; no agent, no memory, no batch. Token ids and not text, because a memory holds what was

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Goal: a conversation goes on from the name of its last answer alone, token by token where that
 // answer ended, also after a restart, and says what it would say if all of it were sent.
 

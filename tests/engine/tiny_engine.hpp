@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // The whole engine on the model that comes with the tree, and prompts for it.
 

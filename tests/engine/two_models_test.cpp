@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Models that take turns on one cache directory: each goes on with its own memory of an agent, as
 // if the other had never been there.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // semantic-eval as a program: its arguments and input, what it prints, and how it ends.
 

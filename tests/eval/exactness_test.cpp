@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // exactness: what it shows of every recipe, and how it refuses.
 
 #include <gtest/gtest.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // semantic-eval fetch, with a hub of this machine: a whole model comes and is used by its name.
 
 #include <gtest/gtest.h>

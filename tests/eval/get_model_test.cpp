@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // etc/get-model.sh with packages of our own in the place of a registry.
 
 #include <gtest/gtest.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // inspect: what it says of models that load, and every reason why one does not.
 
 #include <boost/json.hpp>

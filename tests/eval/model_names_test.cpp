@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Models by name: what semantic-eval loads is what the Hugging Face cache links to.
 
 #include <gtest/gtest.h>

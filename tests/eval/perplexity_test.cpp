@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // perplexity: its numbers against those of logits, and how it refuses.
 
 #include <gtest/gtest.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Published GGUF files, where they are: what loading one takes, and what a broken download says.
 
 #include <gtest/gtest.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The offline program from outside: what it prints, what it writes, how it refuses.
 
 #include <gtest/gtest.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Block files: arbitrary bytes, and a good file with arbitrary bytes in places. What is accepted
 // holds exactly the KV that was written.
 

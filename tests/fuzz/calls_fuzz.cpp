@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Answers with tool calls that nobody meant, for one format a program: however they are cut they
 // come apart the same, what was shown of a call is what it became, and where no call is found all
 // of the text comes out. Odd first byte: what a model writes, damaged by the rest; even: the rest.

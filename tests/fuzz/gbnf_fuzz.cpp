@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Arbitrary grammars: each is refused with the place of its fault, or compiles; and after any
 // accepted text something may follow or the answer is whole.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A GGUF's tokenizer and chat template, from metadata that nobody wrote: what is accepted encodes
 // and decodes any text, with ids inside its vocabulary; what is refused says why. The input is a
 // GGUF, or a short form of one, which a mutation leaves readable more often: see short_form().

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Walks through a grammar: whatever has been written to it, something may follow or it is whole.
 

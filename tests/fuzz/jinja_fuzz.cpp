@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Chat templates that nobody wrote: whatever parses and renders within its limits gives UTF-8 whose
 // content ranges lie in it, in order; whatever does not says why and where.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Manifests, fed arbitrary bytes: as a file, and as records whose sums are right, so that they
 // reach the parser, which runs after the sums. A manifest that it accepts can be written again and
 // reads as the same.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What an object store answers, the files of its credentials and keys, and what is encrypted there,
 // in bytes that nobody wrote: a list gives names that are names and gets on, or is an error with
 // its reason.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Records that the server has kept on disk, in bytes that nobody wrote: each is a session, a run or
 // a response, or an error with its reason; what is read is written, and is read again.
 

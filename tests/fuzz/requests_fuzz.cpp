@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Bodies of requests that nobody wrote, to every dialect: each is a request, or an error that names
 // its reason and whose reply is JSON, whatever the client has sent.
 

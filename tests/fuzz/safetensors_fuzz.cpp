@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The safetensors container, fed arbitrary bytes: what it accepts lies inside the file, does not
 // overlap, and can be read to its last byte.
 

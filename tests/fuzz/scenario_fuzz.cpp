@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Scenarios in YAML that nobody wrote: each is a scenario, or an error with its line.
 
 #include <cstdint>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Schemas that nobody wrote: whatever is JSON compiles where it is not strict, with what is not
 // held named in UTF-8 and not without end; is refused where it is strict and something is not held;
 // and whatever has been written to it, something may follow or the answer is whole.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Leases among nodes, on a real Redis that dies, is silent, and comes back.
 
 #include "storage/objects/redis/agent_leases.hpp"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What leaves the machine encrypted, and what becomes of those who change it there.
 
 #include "storage/objects/encryption/encrypted_objects.hpp"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A model hub's files on their way into the cache, from a hub of this machine that breaks, stalls
 // and lies.
 

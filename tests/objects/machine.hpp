@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // A machine of several that share objects. Everything here is for tests.
 

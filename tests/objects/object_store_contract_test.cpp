@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What every object store promises, on each of them.
 
 #include <gtest/gtest.h>

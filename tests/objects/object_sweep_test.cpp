@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "storage/objects/agents/object_sweep.hpp"
 
 #include <gtest/gtest.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "storage/objects/open_object_store.hpp"
 
 #include <gtest/gtest.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A Redis that lies about its replies: their length, their number, their end.
 
 #include <gtest/gtest.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // A Redis server of a test's own, that can be ended, stopped and started again on the same port.
 // Everything here is for tests.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // An S3 store that is reached through a faulty connection. Where the store itself has to answer,
 // the one that SEMANTIC_TEST_S3 names does.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "storage/objects/s3_signature.hpp"
 
 #include <gtest/gtest.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A bucket over TLS: whom a node trusts.
 
 #include <gtest/gtest.h>

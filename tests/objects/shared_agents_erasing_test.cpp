@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What was said under a name to other agents, and how it goes with the name on every machine.
 
 #include <gtest/gtest.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What the disk quota does with agents that are not in the object store yet.
 
 #include <gtest/gtest.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Blocks whose layers differ in width, several of them in one frame, on their way through an object
 // store, as those of Gemma 4.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Recurrent states on their way through an object store: as blocks, and a lost one costs its place
 // only.
 

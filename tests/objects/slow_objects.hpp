@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // An object store that takes its time, and counts how many ask it at once. Everything here is for
 // tests.

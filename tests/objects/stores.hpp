@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // The object stores that tests run on: a directory of their own, and the S3 store that
 // SEMANTIC_TEST_S3 names (as open_object_store takes it), with the credentials of the environment.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The small pure parts of semantic-bench: statistics, prompts, addresses, options.
 
 #include <gmock/gmock.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // semantic-bench against a scripted server: each subcommand in both dialects, and how it fails.
 
 #include "perf/bench/measure/run.hpp"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "tests/perf/scripted_server.hpp"
 
 #include <boost/asio/connect.hpp>

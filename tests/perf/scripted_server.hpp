@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // A server of both APIs in a few lines, for the load client's tests: a word is a token, a session
 // remembers its words, and answers stream one word a millisecond.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "perf/bench/client/sse_parser.hpp"
 
 #include <gtest/gtest.h>

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """perf/README.md shows what perf/results/ has; what a measurement wrote gets there unchanged."""
 
 import json

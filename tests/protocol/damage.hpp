@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Random damage to JSON bodies, for tests that feed parsers what no client should send.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Random damage to valid bodies: always a request or an error that names its reason, never anything
 // else.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Where prompts end, and which variables chat templates get, in each dialect's words.
 
 #include "protocol/prompt_form.hpp"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Whole exchanges as files, compared byte for byte: tests/golden/wire/DIALECT/NAME.request.json is
 // what a client sends, NAME.events.json what the engine and the tool call parser say,

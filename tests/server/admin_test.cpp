@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // /admin over real sockets: who may, and what it does.
 
 #include <gtest/gtest.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // How long agents are kept, and where they are forked, over real sockets.
 
 #include <boost/json.hpp>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The agents API over real sockets, on a scripted engine.
 
 #include <boost/json.hpp>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "server/engines/answer_clock.hpp"
 
 #include <gtest/gtest.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Responses in the background: they go on without their client, and are read, resumed and stopped.
 
 #include <boost/json.hpp>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What half-read bodies may take together.
 
 #include "server/http/body_budget.hpp"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Goal: compressed bodies are read, and what they unpack to is bounded before it is there.
 
 #include "server/http/connection/body_decoder.hpp"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Whole requests over real sockets: what a client of /v1/chat/completions sees, and when. What both
 // dialects share is tested with Messages.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Who may connect when slots are short.
 
 #include "server/http/connection/connection_slots.hpp"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What a message spells is part of that message, whichever API it comes through.
 
 #include <boost/json.hpp>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // /v1/coordination over real sockets.
 
 #include <boost/json.hpp>

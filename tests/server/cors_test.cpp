@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Pages in browsers: which may ask, what they may read, and that nobody else notices.
 
 #include "server/http/cors.hpp"

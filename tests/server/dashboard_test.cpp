@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The page's files as they are served. The page itself: tests/conformance/dashboard.mjs.
 
 #include "server/dashboard/dashboard.hpp"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What a request brings is text, whichever API it comes through and whatever special tokens it
 // spells: bodies of each API, through its parser, every family's renderer and every vocabulary.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Headers that two readers may understand differently.
 
 #include "server/http/connection/header_rules.hpp"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Names that this server answers to, so that no page can have its own name resolved to it.
 
 #include "server/http/hosts.hpp"

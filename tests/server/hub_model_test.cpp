@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Models by their names on a hub: which files are meant, and when a hub is asked.
 
 #include "server/config/hub_model.hpp"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Bounds that only show while something else goes on: an answer, a refusal, a burst of log lines.
 
 #include <gtest/gtest.h>

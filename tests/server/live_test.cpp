@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // WebSockets at their limits. What they say: tests/protocol/live, tests/conformance/live.mjs.
 
 #include <gtest/gtest.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What strangers send does not reach a terminal that shows the log.
 
 #include "server/runtime/logging.hpp"

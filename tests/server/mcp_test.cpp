@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The Model Context Protocol over real sockets, with a scripted engine.
 
 #include <boost/json.hpp>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What a reply says about what the server could not do for its request, in every dialect.
 
 #include <gtest/gtest.h>

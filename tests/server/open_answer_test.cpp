@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Answers that a request begins: the reply has what follows, in every API, streamed or not.
 
 #include <boost/json.hpp>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Responses over a WebSocket: what a client says and reads there, and what it may not.
 
 #include <boost/json.hpp>

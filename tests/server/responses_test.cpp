@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Whole requests over real sockets: what a client of /v1/responses sees, and when.
 
 #include <gtest/gtest.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "server/http/router.hpp"
 
 #include <gtest/gtest.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "server/coordination/session_keeper.hpp"
 
 #include <gtest/gtest.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // HTTP as strangers speak it: limits, halves, silence, and the order of things.
 
 #include <gtest/gtest.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What SIGTERM sets off, and what clients see of it.
 
 #include <gtest/gtest.h>

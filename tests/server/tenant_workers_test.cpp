@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Threads for long work: fair between tenants.
 
 #include "server/workers/tenant_workers.hpp"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // A whole server in this process, on a port of its own, with a scripted engine.
 

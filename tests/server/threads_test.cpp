@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Message threads over real sockets: what the engine is asked, and each refusal's code.
 
 #include <gtest/gtest.h>

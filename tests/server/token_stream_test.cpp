@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The bridge from the engine's threads to a handler's coroutine.
 
 #include "server/runtime/token_stream.hpp"

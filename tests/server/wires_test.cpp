@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Goal: what clients of the autumn of 2026 ask for in addition to an answer: summaries, verdicts on
 // calls, counts. Method: whole requests over real sockets; the script distinguishes the requests.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // A model folder whose weights are semantic-tiny-recurrent's but for the output of its attention,
 // which is not zero here: what it says is of no use, and depends on every key, value and state.

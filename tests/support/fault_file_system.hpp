@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // The real file system below one directory, with trouble on order: an operation that fails, a write
 // that stops half way, a power cut that takes what was not synced. It keeps a model of what would

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // A proxy between an HTTP client and a server of this machine that makes trouble on order, a
 // request at a time. Every connection carries one request. Thread: any; a request that comes takes

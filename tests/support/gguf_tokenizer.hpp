@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // A byte-level tokenizer.json as the metadata of a GGUF, as llama.cpp's converter writes it.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Makes GGUF files by hand, right ones and, field by field, wrong ones.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // A client that does exactly what the test says, one system call at a time: half requests, silence,
 // sudden goodbyes. Every read waits 5 s at most and then throws, so that a test cannot hang.

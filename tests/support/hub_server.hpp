@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // A hub of models on this machine that speaks Hugging Face's API, and makes trouble on order. Each
 // connection carries one request. Thread: any.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Model folders of golden weights and a token for each byte; that of DeepSeek-V2 has latent
 // attention.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // What every agent of a cache directory knows, token for token, without any of its computed state.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Published models, where they are: SEMANTIC_REAL_MODELS names a folder of *.gguf, else
 // ~/.semantic/models, which etc/get-model.sh fills.

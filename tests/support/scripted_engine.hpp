@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // An engine whose events and timing the test decides.
 // Thread: any. A test pushes events from its own thread, as an engine thread would.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // A model folder whose weights are semantic-tiny's and of whose layers all but every fourth see a
 // window only. A Llama is a Qwen 2 whose biases are zero.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Tokenizers of published models, as far as the tree has them, and the control tokens in a prompt.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The rules that look into functions: their length, and what coroutines may not do.
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The rules about documents: each folder has one, and what it names exists.
 
 #include <algorithm>

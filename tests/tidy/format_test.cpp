@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Sources are as clang-format writes them. Each version of it writes a little differently, so that
 // only the one that the tree was written with can say.
 

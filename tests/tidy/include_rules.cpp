@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The rules about includes: what may see what, and what nobody sees.
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The rules about what documents lead to: links, and commands that a reader can run.
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The rules about what documents lead to and about words, each fed a snippet that breaks it and a
 // near miss.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // The project's own text files in memory, as the tidy rules look at them.
 // Plain values; reading fails by exception, which fails the test.

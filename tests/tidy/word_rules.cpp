@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The rules about words: what names may be, and which words documents and comments do without.
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "engine/grammar/forms/answer_grammar.hpp"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // What a request wants its answer to look like, in the form that the model has learnt.
 // Thread: any; a form takes a while to make, so the scheduler has threads for it (form_compiler).

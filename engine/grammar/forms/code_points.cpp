@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "engine/grammar/forms/code_points.hpp"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Characters of UTF-8 as a grammar. Pure.
 

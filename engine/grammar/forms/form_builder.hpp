@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Builds the grammar of one request's answer. For answer_grammars only; one object a grammar, not
 // for use from two threads at once.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Grammars in GBNF, as llama.cpp has it: rules `name ::= ...` of literals, classes, groups,
 // repetitions and names; the answer is what `root` describes. Pure.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "engine/grammar/forms/held_call_rows.hpp"
 
 #include <array>

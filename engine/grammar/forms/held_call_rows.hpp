@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // How an answer that is held to tool calls writes them, for forms whose calls differ in their marks
 // alone. Plain values.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "engine/grammar/forms/text_pattern.hpp"
 
 #include <vector>

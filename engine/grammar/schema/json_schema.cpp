@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A JSON Schema (draft 2020-12) as a grammar. What a grammar cannot hold to is named.
 
 #include <boost/json.hpp>

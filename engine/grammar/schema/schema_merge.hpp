@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Several schemas as one that holds to all of them. Thread: one at a time.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // What a schema's '$ref' leads to, within one document. Thread: one at a time.
 

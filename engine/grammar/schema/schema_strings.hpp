@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Strings as a schema's keywords describe them: 'pattern', 'format', 'minLength', 'maxLength'.
 // Thread: one at a time.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Whether schemas exclude each other. Pure but for what it charges.
 

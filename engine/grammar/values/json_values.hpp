@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // The cost and the equality of JSON values. Code that copies, hashes or compares a value that a
 // client sent charges for it first.

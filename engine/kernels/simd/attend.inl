@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Attention over one packed frame whose values have 8 or 16 bits. See elements.inl for how this is
 // used, and attend_tiles.inl for values of fewer bits.
 // 16 tokens of keys become one tile whose lanes are tokens, read by all query rows. Scores and

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Attention over one packed frame whose values have less than 8 bits: the driver. See elements.inl
 // for how the files here are used; attend_tiles_unpack.inl, _prefetch.inl, _softmax.inl and
 // _products.inl are its parts. A frame is computed tile by tile of 64 tokens. A tile's keys and

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Attention by tiles: prefetch of the next frame's keys, values and scales during the products of
 // this one. A core has some 24 cache lines in flight and stalls at more, so each step of a product
 // prefetches a few lines.

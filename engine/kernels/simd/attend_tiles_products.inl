@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Attention by tiles: the two integer products, Q·K of queries and keys and P·V of weights and
 // values. Numbers in parentheses are formulas of ARITHMETIC.md.
 

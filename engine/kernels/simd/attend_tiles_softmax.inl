@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Attention by tiles: the online softmax in 16-bit integers, from scores to weights and levels, and
 // the merge of a frame's results into the rows' states. Numbers in parentheses are formulas of
 // ARITHMETIC.md.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Attention by tiles: the layout of a tile of 64 tokens in the scratch, and the unpacking of keys
 // and values into it. See attend_tiles.inl for the whole. Numbers in parentheses are formulas of
 // ARITHMETIC.md.

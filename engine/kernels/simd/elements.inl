@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Element-wise kernels, norms and quantisers over 16 lanes. Included by the kernel files of the
 // vector instruction sets inside their unnamed namespace, after their v16 and i16 operations, so
 // the order of operations is written once.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Rotation and quantising of rows of keys and values. See elements.inl for how this is used.
 // Numbers in parentheses are formulas of ARITHMETIC.md.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // 16 lanes as two registers of 256 bits, for kernels_avx2.cpp and kernels_avxvnni.cpp. They define
 // SIMD and SIMD_INLINE before this file and, after it, dot_sum: how bytes are multiplied.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Matrix products over 16 output rows a register. See elements.inl for how this is used.
 // A register tile is `rows` activations x `tiles` weight tiles; each of its sums is a chain of its
 // own, so no result depends on the shape of the register tile. Many rows walk over one stretch of

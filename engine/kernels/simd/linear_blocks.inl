@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Matrix products of GGUF's packed types (block_forms.hpp): how their codes and scales are read,
 // and products of a few rows of activations, which read them as they lie. linear_unpacked.inl has
 // products of more rows. See elements.inl for how this is used.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Matrix products of GGUF's packed types with many rows of activations, and the choice between
 // these and linear_blocks.inl's. A stretch of two tiles or one is unpacked once for all rows: its
 // codes become bytes and its scales floats. So what a type costs to unpack does not depend on the

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Recurrences over tokens: strips of 16 columns of a head's matrix side by side, so that the sums
 // of one wait for the others' and not for themselves. Included by the kernel files of the vector
 // instruction sets inside their unnamed namespace, after elements.inl.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Sums of products of bytes where one instruction multiplies and adds 4 to a word: what
 // kernels_avx512.cpp and kernels_avxvnni.cpp have in common. They define add_dots before this,
 // which does so with unsigned u and signed s.

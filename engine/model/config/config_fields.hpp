@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Typed reading of one JSON object of a model's configuration. Used by the sources of config/ only.
 // Owner: the reader, on its stack. Thread: one.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // The families of models: what transformers' config class of each assumes when a field of
 // config.json is missing, and what no field says. Used by the sources of config/ only.

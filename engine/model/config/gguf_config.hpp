@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // A GGUF's metadata as the config.json and generation_config.json that a published folder has, so
 // that both are checked by one reader. Stateless; thread: any.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Typed reading of the metadata of one GGUF architecture. Used by gguf_config.cpp only.
 // Owner: the reader, on its stack. Thread: one.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // The metadata of GGUF architectures whose layers do not all attend, as their config.json has it.
 // Used by gguf_config.cpp only. Owner: the reader, on its stack. Thread: one.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // The parts of a config.json that speak of layers which do not all attend. Used by the sources of
 // config/ only.

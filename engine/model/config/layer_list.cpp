@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "engine/model/config/layer_list.hpp"
 
 #include <algorithm>

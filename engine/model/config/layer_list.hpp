@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // What each layer of a model is, from config.json: windows, rope, mixtures, mixers. Used by
 // model_config.cpp only. Thread: one.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // How a layer mixes a token with those before it: attention over K and V, or a recurrence whose
 // whole memory is one state of fixed size. Plain data, filled by the sources of config/.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "engine/model/config/mixture_config.hpp"
 
 #include <cstdint>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // How a model's experts are chosen and how wide they are, from config.json. Used by
 // model_config.cpp only. Thread: one.

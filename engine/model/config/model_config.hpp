@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // config.json, or the metadata of a GGUF, as a validated struct. What differs between families is
 // data here, not code elsewhere. Missing fields take the value that the config classes of

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // The part of config.json that says how a model's matrices are quantised. Used by model_config.cpp
 // only. Thread: one.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // The rope part of config.json. Used by model_config.cpp only. Thread: one.
 

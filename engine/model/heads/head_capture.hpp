@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Copies of heads before rope, for who measures them. Owner: transformer. Thread: as forward(),
 // each row apart.

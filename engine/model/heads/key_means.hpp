@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // The mean of the keys of a head: a model's key bias and any other constant part. Subtracting one
 // vector from all keys of a head changes all scores of a query alike, which the softmax cancels; so

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Where the rounding errors of keys go. A query q reads of an error e of a key the product q·e;
 // over the queries of a head that is e' C e in the mean, with C their second moment. Taken apart as

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // The heads of the layers that keep keys and values, and where each layer's part lies among numbers
 // of all of them. Plain data; thread: any.

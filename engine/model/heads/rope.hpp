@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Rotary position embedding: the angles of a step's positions, with the scaling variants that
 // published models use. Owner: transformer. Thread: fill() for different rows may run at once;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "engine/model/heads/row_store.hpp"
 
 namespace semantic::engine {

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Where rows of keys and values are rounded and put into their frames, by the recipe. A row is
 // written before anything reads it, so that a fresh token and a restored one are the same bytes.

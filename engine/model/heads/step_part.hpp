@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // A sequence's part in a step, and its rows that go on. Plain data.
 

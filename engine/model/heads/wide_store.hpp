@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // The f16 rows of a step's tokens that queries of the same group read (wide_tail.hpp in
 // storage/pool). The rows of the group at the sequence's position are in the sequence, both of the

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Grouped-query attention of a step's rows over the packed K and V of their sequences.
 // Owner: transformer. Thread: run() is called by one thread at a time and uses the arena's threads.

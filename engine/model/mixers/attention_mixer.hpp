@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Attention as a layer's mixer: projects a step's rows to queries, keys and values, puts keys and
 // values into their frames, and attends. Latent attention, too. Owner: transformer. Thread: one at

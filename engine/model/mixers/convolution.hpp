@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // The causal convolution that recurrent layers begin with: of each channel the last few numbers, by
 // weights of its own. Owner: a recurrent mixer. Thread: as there.

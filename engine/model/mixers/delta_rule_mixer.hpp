@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // The gated delta rule of Qwen3-Next and Qwen3.5: linear attention whose memory of each head is a
 // matrix that forgets by a gate and learns a value for a key by what it does not know of it yet.

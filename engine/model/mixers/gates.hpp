@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // The few functions that gates and steps of recurrences go through. Pure; the same bits with every
 // table of kernels.

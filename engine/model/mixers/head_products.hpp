@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Products with a matrix of its own for each head, as latent attention has them on either side of
 // the cache.

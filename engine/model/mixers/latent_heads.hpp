@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // The projections of multi-head latent attention (latent_config): keys and values come from one
 // latent of each token, and queries are carried to it. Owner: attention_mixer. Thread: as there.

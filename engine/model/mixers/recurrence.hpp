@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // The heads of a recurrence over the pieces of a panel: which matrices are read and written, and
 // how the work is split. Owner: a recurrent mixer. Thread: as there.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // The common part of the mixers of recurrent layers. Such a layer reads one state in place of the
 // tokens before a row (model_config::state_regions), which a step takes from sequence_step::state

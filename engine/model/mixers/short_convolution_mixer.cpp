@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "engine/model/mixers/short_convolution_mixer.hpp"
 
 #include "storage/types/as_size.hpp"

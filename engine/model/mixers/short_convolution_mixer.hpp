@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // LFM2's mixer: a gated input, a short convolution of it, a gate on the result. Owner: transformer.
 // Thread: as recurrent_mixer. Source: transformers, modeling_lfm2.py (read 2026-11).

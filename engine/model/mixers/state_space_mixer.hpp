@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Mamba-2, the mixer of Granite 4 hybrids and Nemotron-H: each head's matrix forgets by a step that
 // a token chooses and adds the product of its key (B) and value (x), and the query (C) reads it.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "engine/model/packed/packed_file.hpp"
 
 #include <tbb/parallel_for.h>

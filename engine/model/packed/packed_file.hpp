@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Packed weights as a file: the bytes of model_weights' arena from offset 0 on, a table of
 // checksums and a footer (storage/FORMAT.md, Packed weights). Written once, from the first byte to

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // The folder of packed weights, and what is known of the files that weights come from: which hash a
 // file has that is as it was, and which packed file was used last. One process at a time writes in

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // The index of a folder of packed weights, as JSON with a checksum (storage/FORMAT.md, Packed
 // weights). What is lost with it is made again: hashes are computed, packed files are read whole

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // What each layer gets of a token by its id, next to the stream: a part of a table's row and a
 // projection of the token's embedding, added up once a token (Gemma 4's per-layer embeddings).

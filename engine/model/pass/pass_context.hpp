@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // What every part of a forward pass works with. Owner: transformer, which outlives the parts.
 

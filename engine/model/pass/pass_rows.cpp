@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "engine/model/pass/pass_rows.hpp"
 
 #include "storage/types/assert.hpp"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // The rows of one step: every token of every sequence, sequence after sequence.
 // Owner: transformer. Thread: lay_out(), move() and cut() are called by one thread at a time, which

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // The products of a pass with a model's matrices. Owner: transformer. Thread: one at a time, which
 // is in the arena. Exactness: every row by itself.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // What runs through all layers: a vector a row, which every mixer and feed-forward reads
 // normalised and adds to. Owner: transformer. Thread: one at a time, which is in the arena.

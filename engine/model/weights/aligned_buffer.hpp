@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // A fixed array on a 64-byte boundary, as the kernels want their operands. Not initialised: a step
 // writes before it reads.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // What the blocks of GGUF's quantised tensors mean. Every type that is read comes down to one form:
 // integers of at most 8 bits in groups of 16 or 32, each group with a scale and an offset,

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // The tensors of a GGUF under the names that published folders give them, so that one list of a
 // model's tensors serves both. Stateless; thread: any.

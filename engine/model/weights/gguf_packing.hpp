@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // GGUF's quantised tensors on their way into the form that the kernels read: the same integers and
 // scales in another order, so that no weight changes. Stateless; thread: any, and different tiles

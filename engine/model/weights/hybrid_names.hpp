@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Names of tensors where families differ: what a published folder or a GGUF calls them, as the plan
 // of weights does (weight_plan.cpp). Pure.

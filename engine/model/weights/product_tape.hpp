@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // What the matrices of a model were given and gave in one run, so that a second run over the same
 // tokens adds to it what its own inputs differ by: W x = W x0 + W (x - x0). A product rounds what

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Quantised weights meet activations rounded to 8 bits; this adds what the rounding left out.
 // Owner: transformer. Thread: add() is called by one thread at a time and uses the arena's threads.

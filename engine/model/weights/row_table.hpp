@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // A matrix of which single rows are read where they lie in the model's file, so that no more of it
 // is in memory than the system keeps of the file: the inputs of Gemma 4's layers are more than half

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Looks a model's tensors up by name, checks them against what the config asks for, and notes what
 // is to be packed and where to. Used by weights.cpp and weight_plan.cpp only.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "engine/model/weights/weight_files.hpp"
 
 #include <xxhash.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // The files that a model's tensors lie in: safetensors of a folder, or the parts of a GGUF. Their
 // tensors have the names of published folders.

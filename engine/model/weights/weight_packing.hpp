@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Matrices on their way from a file's pages into the form that the kernels read.
 // Owner: the loader, on its stack. Thread: pack_all() uses the threads of the calling arena.

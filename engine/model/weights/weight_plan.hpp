@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Which tensors a model has, by name and shape, and where in model_weights they go. Used by
 // weights.cpp only. Thread: one.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // A model's tensors, checked against its config and packed for the kernels.
 // Owner: transformer. Immutable after load; safe from any thread.

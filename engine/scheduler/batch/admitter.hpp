@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Gives the batch's places to preempted sequences and to requests that wait, as admission decides,
 // and evicts memory that no sequence runs on for them. Owner: batch. Thread: confined to the step

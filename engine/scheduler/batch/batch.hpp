@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // The running and waiting requests, and what one step does with them: admitter gives places,
 // starter begins requests, step_rows says what runs, model_pass runs it, delivery hands over what

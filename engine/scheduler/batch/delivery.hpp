@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Hands over what a step gave: tokens and ends to clients, memories to the store. Owner: batch.
 // Thread: confined to the step node.

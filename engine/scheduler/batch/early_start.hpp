@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // A request that runs while its prefix is still being read: restore and prefill overlap layer by
 // layer. Only a request that runs alone starts early, since others in its steps would wait for the

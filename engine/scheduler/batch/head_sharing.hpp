@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Has a beginning that several prompts share read once: who waits for whom is decided by
 // policy/shared_heads, the reader's memory is published where those that wait can go on, and what

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "engine/scheduler/batch/model_pass.hpp"
 
 #include <oneapi/tbb/parallel_for.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // One pass over the weights for the rows of a step: the model runs, the pass is measured, and the
 // next tokens are drawn. Knows nothing of clients and memories. Owner: batch. Thread: confined to

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // The further choices of requests whose prompt is done, until each has a place in the batch. Each
 // starts from the prompt's blocks, which all of them share, and from its last logits. Owner: batch.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // A running request: its tokens, its text, its blocks, and the rules that end it. No threads, no
 // clock. Owner: batch. Thread: confined to the step node.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // The sequences of a batch: those that run, in the order in which they began, and those that were
 // preempted and wait for room. One that runs alone may have begun before its prefix was read.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Makes a running sequence of a request that has a slot in the batch: finds the part of the prefix
 // that is there, takes its blocks, and notifies the client. A prefix on disk is read meanwhile;

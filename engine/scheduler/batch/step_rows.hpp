@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // What a step runs: of each sequence that plan_step() names as many tokens as the pool has frames
 // for. Memory that no sequence runs on is evicted for them. Owner: batch. Thread: confined to the

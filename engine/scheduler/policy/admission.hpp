@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Who may begin, who waits and who gives way, from counts of places and frames. Pure: a function of
 // what is given, tested as tables, without model, pool or clock. plan says what those that run do

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // How many tokens of a draft a step runs with the token that is known. Pure. A draft's tokens
 // cost part of a pass, and spare a whole pass each when they are what would have been drawn. What a

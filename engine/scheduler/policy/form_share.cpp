@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "engine/scheduler/policy/form_share.hpp"
 
 #include <algorithm>

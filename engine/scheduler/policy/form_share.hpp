@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Limits the work that the forms of held answers do in one step. Pure. A form says which token may
 // come next; its cost depends on the client's schema. A sequence that needs more than its share

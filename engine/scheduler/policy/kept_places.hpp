@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Where in a text recurrent states are kept, and which of them a memory goes on keeping. Pure: a
 // function of places, tested as tables, without model, pool or clock. A place is the number of

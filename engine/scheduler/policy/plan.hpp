@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // What the next step runs. Pure: a function of the sequences' states, tested as tables, without
 // threads or clocks. One step = one token for every sequence that decodes, plus at most one chunk

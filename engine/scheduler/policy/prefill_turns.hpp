@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Whose prompt the next chunk is of. Tenants take turns, and within a tenant its prompts do, in the
 // order of their ids: many prompts of one tenant, or long ones, delay another tenant's by a chunk

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Counts quickly with how many tokens two prompts begin alike: a chain of hashes is kept of each
 // prompt, so that a comparison looks at a few of them and at less than `grain` tokens. Pure. A

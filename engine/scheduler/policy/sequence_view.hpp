@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // A running sequence as the plan of a step sees it. Plain data.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Which prompts wait for another one that reads the same beginning, so that a head that many share
 // is read once. Pure: a function of what is given, tested as tables and by random prompts, without

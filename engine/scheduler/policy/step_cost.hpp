@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Estimates the cost of steps on this machine from those that ran. Pure: no clock and no threads of
 // its own, a function of its inputs. The estimate only decides how much work goes into a step, so

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // How long a request will wait for its turn, from how long those before it took. Pure: no clock and
 // no threads of its own. Only ever said to clients; nothing is decided by it.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // One request on its way through the scheduler. Handed from node to node; only the node that holds
 // it writes to it, `cancelled` apart.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Resolved requests until each has a slot in the batch. Tenants take turns; a tenant's requests
 // begin in order of arrival. While they wait they hold the blocks that they will start from.

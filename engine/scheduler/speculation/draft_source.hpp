@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // What makes guesses at the next tokens of one sequence. A guess changes no answer: it is run
 // with the known token, and taken as far as it is what is drawn. Owner: drafting. Thread: one at

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // What one sequence's next tokens may be, and how far that was right. Of the guesses that its
 // sources make the one is the draft that promises most. A draft changes no answer: its tokens are

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "engine/scheduler/speculation/form_drafts.hpp"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Guesses what the form of an answer leaves: where one byte alone may follow, such as within the
 // name of a schema's property, the bytes up to the next choice; and at a choice, such as between

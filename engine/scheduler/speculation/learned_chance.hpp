@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // How likely the next token of a source's drafts is right when those before it are: what is
 // expected at first, moved by what came. Pure. Owner: a source of drafts.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Guesses that what followed the same tokens earlier in the conversation follows again. Owner:
 // drafting. Thread: one at a time.

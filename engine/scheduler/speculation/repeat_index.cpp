@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "engine/scheduler/speculation/repeat_index.hpp"
 
 #include <algorithm>

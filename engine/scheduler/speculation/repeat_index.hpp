@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Where in a conversation its latest tokens came before: what followed there is likely to follow
 // again. Agents copy what they were shown, and repeat themselves. Costs some 12 bytes a token, and

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "engine/scheduler/states/resumable_place.hpp"
 
 #include <algorithm>

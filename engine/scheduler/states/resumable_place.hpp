@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // How far a sequence that gave way can go on from a memory with recurrent states. Pure: a function
 // of tokens and places, tested as a table, without model, pool or clock.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "engine/scheduler/states/sequence_states.hpp"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // The recurrent states of one running sequence: the two that its steps read and write, and those
 // that its memory keeps. Empty, and without cost, where the model has none. Owner: sequence.

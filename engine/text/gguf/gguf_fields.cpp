@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "engine/text/gguf/gguf_fields.hpp"
 
 namespace semantic::engine::gguf_fields {

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Typed reading of a GGUF's metadata. Errors here: corrupt, naming the key and the value that is
 // there instead.

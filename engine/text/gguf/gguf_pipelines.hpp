@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // The table of byte-level tokenizers that GGUF files name in tokenizer.ggml.pre. A GGUF holds the
 // vocabulary and the merges; what its models do around these is known by that name alone.

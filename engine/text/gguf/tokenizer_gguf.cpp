@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Reading a tokenizer from a GGUF's metadata: everything that is not understood is refused here, by
 // key. Keys: https://github.com/ggml-org/ggml/blob/master/docs/gguf.md
 

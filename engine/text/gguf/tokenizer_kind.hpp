@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Which kind of tokenizer a GGUF's metadata names, without its vocabulary: what decides whether it
 // is read at all. Pure.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What every template finds without being given it.
 
 #include <array>

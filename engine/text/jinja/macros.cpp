@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Calling macros, and the blocks that call them.
 
 #include <algorithm>

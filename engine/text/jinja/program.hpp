@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Jinja, as far as the chat templates of Hugging Face use it: the language, its filters, tests and
 // methods with Python's meaning, under Hugging Face's settings. A template reaches nothing but its

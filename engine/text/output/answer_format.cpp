@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "engine/text/output/answer_format.hpp"
 
 #include <algorithm>

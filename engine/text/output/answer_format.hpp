@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // How a model writes what is no plain text: its tool calls and its reasoning. Known of a family, or
 // found from what a template writes and from the marks in its source. Plain values.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Small helpers of the output parsers. For engine/text/output/*_parser.cpp.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Earlier calls as text, for templates that have no place for calls. Pure.
 

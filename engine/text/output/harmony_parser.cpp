@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Harmony: messages of a header, <|message|>, a body and an end. The prompt ends inside the first
 // header, after <|start|>assistant. The channel and the recipient in the header say what the body
 // is: analysis is reasoning, a recipient makes it a call, anything else is for the user.

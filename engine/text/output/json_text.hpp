@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // JSON as chat templates print it: what Python's json.dumps(ensure_ascii=False) gives.
 

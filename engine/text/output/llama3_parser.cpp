@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A call is the whole answer: {"name": ..., "parameters": {...}}, with or without <|python_tag|> in
 // front. What follows the object is text: the family has one call a turn.
 

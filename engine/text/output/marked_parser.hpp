@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Text with calls between marks, whatever the format: where a call begins, who reads it, and what
 // becomes of one that turns out to be none. For make_output_parser() only.

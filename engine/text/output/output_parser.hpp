@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // What a model writes in its turn, parted while it streams: text for the user, reasoning, and tool
 // calls.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Answers that are text and nothing else.
 
 #include "engine/text/output/answer_pieces.hpp"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Stop strings that may straddle tokens: text that could be the start of one is held back until
 // that is decided.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Reasoning between tags, then the rest of the answer. Only the start of an answer can be
 // reasoning: later, the tag is something the model talks about.
 

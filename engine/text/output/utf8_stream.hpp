@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Token bytes in, whole UTF-8 characters out: a stream never shows half a character.
 

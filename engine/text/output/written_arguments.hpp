@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // The arguments of an earlier call, in whatever form they were written: models cut them off and
 // misspell them, and every later request of the conversation carries them. Pure.

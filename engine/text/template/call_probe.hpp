@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // The form of tool calls that a chat template has, found by reading back what it writes for calls
 // that are known. Pure.

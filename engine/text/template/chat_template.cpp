@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "engine/text/template/chat_template.hpp"
 
 #include <boost/json.hpp>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // A conversation as the prompt text of a model family, byte for byte what the published template
 // renders.

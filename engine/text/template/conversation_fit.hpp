@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Brings a conversation into a shape that a template renders: whatever another server, another
 // model or a client has put into a history is rendered, in the nearest form that the template has.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // A model's own chat template, rendered by the interpreter: for models that no family's renderer
 // serves. Immutable; safe from any thread.

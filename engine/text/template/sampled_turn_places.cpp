@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "engine/text/template/sampled_turn_places.hpp"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Puts turns as a model wrote them into what its own template renders: the template renders
 // placeholders, whose turns are then exchanged. Thread: one at a time.

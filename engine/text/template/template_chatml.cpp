@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // ChatML with tools in the Hermes form, as Qwen 2.5 and its kin write them. Templates that know no
 // tools (SmolLM2) get them in this form too, since their tokens are the same.
 

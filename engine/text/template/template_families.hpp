@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // The table of chat template families. A family is one renderer, one parser of what its models
 // write, and one row; see README.md.

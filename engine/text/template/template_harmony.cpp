@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // GPT-OSS's Harmony: every message has a channel, and tools are a TypeScript namespace in the
 // developer's message.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Llama 3.0, which knows no tools; Llama 3.1, 3.2 (text) and 3.3, where tools are in the first user
 // turn, a call is the whole turn, and there is one call a turn.
 

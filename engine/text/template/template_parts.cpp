@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "engine/text/template/template_parts.hpp"
 
 #include <boost/json.hpp>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // The parts that several renderers share. For template_*.cpp only. A renderer fills in whatever
 // comes from the request, and may also fill in its own words: only text with a control token must

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Families whose templates know no tools: DeepSeek-V2 and Gemma 3.
 
 #include "engine/text/template/template_families.hpp"

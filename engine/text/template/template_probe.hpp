@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // What a chat template can say, found by trying it on small conversations. Pure.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Qwen 3: ChatML with Hermes tools, and reasoning between <think> and </think>. The reasoning of a
 // turn is printed again while its tools are at work and dropped with the next question.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Tokens that are found in the text as they are spelled, before anything else happens to it.
 // Immutable after build; safe from any thread.

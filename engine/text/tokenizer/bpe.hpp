@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Byte-pair merges of one piece of text, O(n log n) in its length. Immutable after build; safe from
 // any thread.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Lenient reading of members that tokenizer files may leave out. For engine/text/*.cpp only.
 

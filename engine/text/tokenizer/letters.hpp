@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Letters and their case, as Python's str methods see them. Pure.
 

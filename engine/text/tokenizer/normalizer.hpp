@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // The normalizer of tokenizer.json. Keeps, for every byte it makes, where its source character
 // ends.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // The pre_tokenizer of tokenizer.json: cuts a section of text into the pieces that merges stay
 // within. Immutable; safe from any thread.

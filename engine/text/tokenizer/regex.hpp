@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Unicode regular expressions of tokenizer files. Immutable; safe from any thread.
 

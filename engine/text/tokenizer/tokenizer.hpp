@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // The tokenizer of a model, from tokenizer.json or from a GGUF's metadata: text to token ids and
 // back. Immutable after load; every method is safe from any thread.

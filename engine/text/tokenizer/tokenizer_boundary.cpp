@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Where a text may be cut so that its halves keep their tokens. A wrong "yes" would poison a stored
 // cache, a wrong "no" only costs some prefill: every doubt is a no.
 

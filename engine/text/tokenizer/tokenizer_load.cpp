@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Reading tokenizer.json: everything that is not understood is refused here, by name.
 
 #include <boost/json.hpp>

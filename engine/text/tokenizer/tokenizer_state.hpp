@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // What a loaded tokenizer is made of. For tokenizer*.cpp only.
 

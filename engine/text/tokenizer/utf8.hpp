@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // What is done with bytes that are not UTF-8, and what characters are.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "perf/bench/client/chat_client.hpp"
 
 #include <boost/asio/as_tuple.hpp>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // One server seen through one API: answers with their times, token counts, memory.
 // Thread: that of the io_context. Errors: those of http_client.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "perf/bench/client/dialect.hpp"
 
 #include <boost/json.hpp>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // The two APIs seen from the client: a request to a body, stream events to what was generated.
 // Pure; the caller brings the times.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // How a run of the load client fails. All reach main, which prints one line.
 

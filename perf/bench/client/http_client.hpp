@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // HTTP over loopback, one connection a request: whole replies, and replies that arrive piece by
 // piece. Everything runs on the one thread of the io_context and sleeps while nothing arrives, so

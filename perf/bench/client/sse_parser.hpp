@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Server-sent events: bytes as they arrive to whole events. Pure.
 // Source: https://html.spec.whatwg.org/multipage/server-sent-events.html, "Interpreting an event

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // The server's address. Only this machine may be named: a load client must not be able to reach
 // anybody else's. Pure; asks no name server.

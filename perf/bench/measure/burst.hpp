@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Several conversations that are answered at the same time, and what that says of the server.
 // Thread: that of the io_context. Errors: those of chat_client.

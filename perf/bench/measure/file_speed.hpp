@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // How fast files can be read when nobody looks at what is in them: what restoring is held against.
 

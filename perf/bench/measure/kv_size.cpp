@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "perf/bench/measure/kv_size.hpp"
 
 #include <boost/json/parse.hpp>

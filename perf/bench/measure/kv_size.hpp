@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // What keys and values would take at 16 bit, to hold the server's figures against.
 

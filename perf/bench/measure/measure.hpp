@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // The measurements. Each adds rows, points and samples to the report as it goes, so that what was
 // measured stays when a later request fails.

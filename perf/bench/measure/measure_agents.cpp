@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // agents, staggered: several streams at a time.
 
 #include <algorithm>

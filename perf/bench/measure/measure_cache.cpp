@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // cache: what memory costs. Bytes written a turn, restoring against plain reading, bytes a token in
 // RAM and on disk, agents with a prefix in common.
 

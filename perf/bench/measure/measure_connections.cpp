@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // connections: streams with many connections that say nothing, or read slowly.
 
 #include <boost/asio/as_tuple.hpp>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // phases: scenarios of several phases, once with agents that remember the earlier ones and once
 // with agents that read again what they know.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // prefill, decode, depth: one stream at a time.
 
 #include <string>

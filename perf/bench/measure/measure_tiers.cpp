@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // cold-warm-hot: the same turn on memory that is new, on disk only, in RAM.
 
 #include <optional>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // The command line of semantic-bench: one options struct for all subcommands. Every count has a
 // bound, so that no run can grow without end.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // What the events of a scenario's run say of each turn: its first token, and what of its prompt was
 // read again. Pure.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Prompts of a wanted length: words drawn by a seed, so that two runs send the same text, after a
 // nonce where nothing of the text may be known to the server yet. Pure.

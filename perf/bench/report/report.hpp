@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // What a run found: tables, plots and every sample, and their three written forms. Pure but for
 // write_report and this_machine.

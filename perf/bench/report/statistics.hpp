@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // What is said about many measured values: median, extremes, percentiles. Pure.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Line and bar plots as SVG text: axes, labels, legend. Pure.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // The common part of all dialects' handlers: they read a request and choose the form of its reply;
 // here the request goes to the engine, and its events become that reply.

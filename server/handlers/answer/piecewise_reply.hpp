@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // A JSON body that may be long, made and sent some at a time: no more of it is in memory than two
 // pieces, however slowly its client reads.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // POST /v1/messages, /v1/messages/count_tokens and /api/event_logging/batch: parse, ask the engine,
 // answer as one body or as a stream of events. Cancelled half-way (server stop): the engine request

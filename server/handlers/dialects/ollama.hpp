@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // The Ollama API: answers as lines of JSON, and what its clients ask of models. Each is a dialect
 // of what the other APIs do (protocol/README.md).

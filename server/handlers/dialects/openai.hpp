@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // POST /v1/chat/completions and /v1/completions: parse, ask the engine, answer as one body or as a
 // stream of chunks.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // The verdict on an answer's calls, where a client asks for one: the model judges them on a branch
 // of the agent's memory when the answer is complete and before its end goes out.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "server/handlers/live/viewer.hpp"
 
 #include <boost/json/array.hpp>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // GET /props and GET /slots, as llama.cpp's server has them: what clients look for to learn the
 // context length of the model that runs.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // GET /debug/memory: what was planned for the model that runs, and what the process takes.
 // Permission: refuse_admin().

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "server/handlers/models/model_changes.hpp"
 
 #include <boost/asio/steady_timer.hpp>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // /admin/models: shows which models run, replaces them and loads further ones. Permission:
 // refuse_admin().

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // GET /v1/models and /v1/models/{id}: every model of the registry, whether it is loaded or not.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // The common part of all ways to request a response, whether its client waits for a body, reads a
 // stream, speaks over a WebSocket or comes back later: reading what it follows, and keeping it.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Responses in the background: asked for, read again while they are made, and stopped.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Conversations of responses that have become long: POST /v1/responses/compact, and those that a
 // request has summarised before it is answered (context_management). The model makes the summary on

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // /v1/conversations: made, read, changed and deleted, with their items.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "server/handlers/responses/responses.hpp"
 
 #include <boost/json.hpp>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // /v1/responses: parse, ask the engine, answer as one response or as a stream of events.
 // Cancelled half-way (server stop): the engine request is cancelled, nothing more is sent.

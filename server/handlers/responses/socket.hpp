@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // GET /v1/responses, upgraded: responses over a WebSocket. A client's message {"type":
 // "response.create", ...} is the body of a POST; each event of its stream is a message. A client

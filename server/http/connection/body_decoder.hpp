@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Request bodies that come compressed, unpacked piece by piece, so that the reader bounds the
 // memory of the pieces: a short body may unpack to any length.

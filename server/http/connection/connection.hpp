@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // The socket of one client with its buffer: deadlines on every wait, one writer, and an eye on the
 // client while an answer is made. Owner: the session. Thread: the connection's strand. Included by

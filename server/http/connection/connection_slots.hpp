@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // The slots for open connections, and which connection is evicted when none is left: one that has
 // not sent a request yet, the oldest first. So silent connections, however many, keep no client

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Header forms that are refused although the parser accepts them: another reader of the same bytes,
 // such as a proxy, may understand it differently, and so find another request after it. Pure.

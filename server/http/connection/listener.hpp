@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // The listening socket: accepts clients, gives each its own strand, and never holds more than the
 // configured number. Owner: app. Thread: open() before the I/O threads run; run() and stop() on the

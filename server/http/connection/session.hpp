@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // One client connection, from its first byte to its last.
 // Thread: everything runs on the socket's own strand.

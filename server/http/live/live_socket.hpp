@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // GET /ws: the server's state over a WebSocket (protocol/live). Hides everything of Beast's
 // WebSockets.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "server/http/live/message_socket.hpp"
 
 #include <boost/beast/core/flat_buffer.hpp>

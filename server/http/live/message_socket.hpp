@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // A WebSocket as what speaks over it sees it: text messages in and out. Hides Beast.
 // Owner: what speaks over it. Thread: the connection's strand; one reads and one writes at a time.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // The opening handshake of every WebSocket of this server. Included by the sources of WebSockets
 // alone: it drags Beast in.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // What agents' policies come to when something has to go: who is kept, and how much of it a tenant
 // may have. Pure.

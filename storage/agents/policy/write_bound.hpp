@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // How many bytes may be written to the disk for agents' memories, a day and for one turn of an
 // agent: disks wear. Owner: open_directory. Thread: safe from any; waits for a short mutex.

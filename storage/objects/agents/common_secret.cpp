@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "storage/objects/agents/common_secret.hpp"
 
 #include <optional>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // The secret that names of agents and blocks are made with (storage/FORMAT.md §3), one for all
 // machines on an object store.

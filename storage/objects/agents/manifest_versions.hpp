@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // What the sources of shared_agents say of manifests in common. Pure.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Removes from an object store the blocks that no machine's manifest needs any more, and tombstones
 // that every machine has had time to see. Writers need not stop: the sweep first announces what it

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "storage/objects/agents/shared_agents.hpp"
 
 #include <algorithm>

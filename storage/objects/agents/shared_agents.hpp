@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // The agents of the cache directories of several machines, in one object store. An agent that is
 // saved here is uploaded later; an agent that is not known here is read through from the store. An

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The uploading half of shared_agents: what is saved in the directory goes to the object store.
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "storage/objects/encryption/encrypted_objects.hpp"
 
 #include <algorithm>

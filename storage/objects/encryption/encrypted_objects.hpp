@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Encrypts objects before they leave the machine: AES-256-GCM in front of another object_store, so
 // that neither the store nor the network reads them. An object's contents, name and length are

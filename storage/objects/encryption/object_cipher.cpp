@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "storage/objects/encryption/object_cipher.hpp"
 
 #include <openssl/core_names.h>

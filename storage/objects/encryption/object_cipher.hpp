@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // How the contents of one object are encrypted: a key of its own from a random salt (HKDF-SHA256),
 // segments of 64 KiB sealed with AES-256-GCM, counted, the last one marked, so that none can be

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // The keys that objects are encrypted with, from the file that an operator keeps.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "storage/objects/hub/content_digest.hpp"
 
 #include <openssl/evp.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // The digests by which a model hub names contents: of large files SHA-256, of all others the id
 // that Git gives them. One thread at a time.

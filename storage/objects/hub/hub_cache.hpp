@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // The folder in which Hugging Face's tools keep what they fetched, in their layout: contents under
 // blobs/DIGEST, commits as snapshots/COMMIT/PATH, links to them, and refs/main. What a fetch has

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // A hub of models that speaks Hugging Face's API: which files a repository has, and their bytes.
 // Thread: any. Everything blocks. What the hub answers is taken for hostile: paths, digests and

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Records which of several nodes that share an object store works on an agent: a key in Redis that
 // its node keeps while a request extends the agent or an upload of it is under way, and that goes

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "storage/objects/redis/node_news.hpp"
 
 #include <algorithm>

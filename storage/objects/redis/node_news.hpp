@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Messages between nodes that share an object store, published through Redis and not kept: each
 // node's status, for the dashboards; and the agents that a node has just saved or erased, so that

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Connections to a Redis 7 server, or to one that speaks as it does (Valkey), made when they are
 // needed and again when they broke: one for commands, one that hears what is published. No TLS: for

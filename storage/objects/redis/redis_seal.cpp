@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "storage/objects/redis/redis_seal.hpp"
 
 #include <charconv>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Signs what nodes put into Redis, and checks what they read there. Redis is reached without TLS,
 // and an attacker who can write to it must not be able to send a client's request and key to an

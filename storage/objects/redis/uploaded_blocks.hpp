@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // A hint in Redis: the blocks that nodes have lately put in an object store. Where a block is not
 // in the hint, it is uploaded without asking the object store first, on the condition that it is

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Answers drawn from random logits: whatever a model would rather say, what comes out has the form
 // that was asked for.
 

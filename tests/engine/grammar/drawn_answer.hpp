@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Answers drawn from random logits, held to a grammar: whatever a model would rather say.
 

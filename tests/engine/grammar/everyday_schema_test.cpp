@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Schemas as Zod, Pydantic and their like print them: what a grammar holds of them, and what
 // becomes of the rest.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Numbers of a schema that no double and no 64 bits hold.
 
 #include <gtest/gtest.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What a grammar that can be read in many ways may take in memory and work.
 
 #include "engine/grammar/grammar_matcher.hpp"

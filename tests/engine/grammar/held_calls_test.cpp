@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Answers that have to be calls, in each of the forms in which models write them: where the marks
 // of the form are text, and where they are control tokens.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Schemas, grammars and expressions that are made to cost much: what they may take is counted, and
 // what takes more ends in an error that names the limit.
 

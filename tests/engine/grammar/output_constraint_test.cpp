@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What holding an answer to its form costs, counted in work and not in time: a walk through the
 // vocabulary for each token of a long text is what must not come back.
 

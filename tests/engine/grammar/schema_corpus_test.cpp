@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // tests/golden/schemas: what is held of each schema, and answers drawn to it.
 
 #include <boost/json.hpp>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Many schemas are distinguished at once as each two of them would be.
 
 #include "engine/grammar/schema/schemas_apart.hpp"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Grammars in GBNF, expressions and choices: what they let through, and what is wrong with them.
 
 #include <gtest/gtest.h>

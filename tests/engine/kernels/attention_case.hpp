@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // A random frame with queries, quantised through a given table, and attention over it.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The scratch of attention: its parts follow each other without overlap and end inside what callers
 // make room for.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Random matrices of GGUF's quantised types, with the scales at which arithmetic goes wrong.
 

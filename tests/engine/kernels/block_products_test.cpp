@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // GGUF's packed types: every table gives the bits of the scalar table, whose products are those of
 // the weights that the file's blocks mean.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The threaded front: same bits as the kernels, whatever the shape; packing; the BLAS path.
 
 #include "engine/kernels/gemm.hpp"

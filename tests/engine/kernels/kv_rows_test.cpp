@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The rotation of heads and the fitted rounding of keys and values by the scalar table, against
 // plain double-precision answers.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The KV quantiser against vectors computed by another implementation of the MLX affine rule.
 
 #include <gtest/gtest.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The recurrences' kernels: every table as scalar, scalar as double arithmetic, and nothing of
 // where a text is cut.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The scalar table against plain double-precision answers. Bounds follow from the number of float
 // roundings on the way (gamma); each family also shows that a slightly wrong input breaks its
 // bound.

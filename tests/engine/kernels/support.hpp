@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Random inputs and plain double-precision answers for the kernel tests.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "tests/engine/kernels/table_under_test.hpp"
 
 namespace semantic::engine::kernel_tests {

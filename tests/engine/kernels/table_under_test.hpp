@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Which tables the kernel tests run. Each program that has these tests defines it: engine_tests by
 // what the CPU runs, emulated_tests by those whose instructions it emulates.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Every table gives the bits of the scalar table, and a row's bits do not depend on its neighbours.
 
 #include <gtest/gtest.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Every task once, whatever threads there are to help.
 
 #include "engine/kernels/task_runner.hpp"

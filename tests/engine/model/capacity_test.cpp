@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The figures of engine/README.md's table, from the published sizes in tests/golden/configs.
 
 #include "engine/model/capacity.hpp"

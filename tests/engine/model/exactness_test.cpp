@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The promise of engine/model/README.md: a position's logits are the same bits whatever the
 // chunking, the threads and the batch.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The mixture of experts against the same sums in double, row by row.
 
 #include "engine/model/feed_forward.hpp"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What a GGUF's metadata says about a model, and what is refused of it, by the name of the key or
 // tensor.
 

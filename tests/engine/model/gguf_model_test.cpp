@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A GGUF gives what the folder of the same weights gives: every architecture, every type of tensor,
 // and both ways in which files lay out what they differ in.
 

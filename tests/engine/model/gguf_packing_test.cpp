@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // GGUF's blocks in packed form: the weights of the file, in as many bytes.
 
 #include "engine/model/weights/gguf_packing.hpp"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // One model twice: as a folder of F32 safetensors with a config.json, and as the GGUF file that
 // llama.cpp's converter would make of it. Written from the published description of both, with no

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The GGUF side of a twin: names, order of rows and metadata as llama.cpp's converter writes them.
 
 #include <cmath>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The forward pass against logits and greedy answers that transformers computed in float32
 // (tests/golden/README.md).
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // A model on disk with a pool of its own, and the few ways in which tests run tokens through it.
 

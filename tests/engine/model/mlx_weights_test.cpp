@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // GPT-OSS as MLX publishes it: other tensor names, MXFP4 in words, settings for single matrices.
 
 #include <boost/json.hpp>

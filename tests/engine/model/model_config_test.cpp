@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "engine/model/config/model_config.hpp"
 
 #include <gtest/gtest.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Small models at the edges of what their families' configs can say, against logits of transformers
 // in float32: head dimensions and widths that fill no group of 64, which a 16-bit cache allows.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // --weights: matrices that are quantised while a model loads.
 
 #include <boost/json.hpp>

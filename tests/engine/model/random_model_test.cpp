@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Goal: the models that perf measures load, compute and speak like published ones.
 
 #include "perf/random/random_model.hpp"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Sliding layers whose passed frames were let go, shared or read back from disk give the bits of a
 // fresh run.
 

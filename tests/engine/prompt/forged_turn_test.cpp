@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A text that spells turns is none of them, whatever is remembered.
 
 #include <gtest/gtest.h>

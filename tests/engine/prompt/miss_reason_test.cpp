@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "engine/prompt/miss_reason.hpp"
 
 #include <gtest/gtest.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Goal: the text rendered after an answer is what the whole conversation's prompt has there.
 
 #include "engine/prompt/next_turn.hpp"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What another agent gets of a memory whose tokens are not those of its text: nothing from there
 // on. Its prompt's tokens are those of a resolver that knows no memory at all.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "engine/prompt/source_search.hpp"
 
 #include <gtest/gtest.h>

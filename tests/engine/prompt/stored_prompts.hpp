@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // An empty store, with the embedded model's tokenizer and template, and prompts to put into it.
 

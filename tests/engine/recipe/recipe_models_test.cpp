@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Recipes of K and V are compared on models of every shape: some multiply before their first layer,
 // in some the rows that nobody asks for end before the last, in some layers differ in their heads.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What becomes of a request for a shared agent when its newest memory is not looked for.
 
 #include "engine/scheduler/agent_refresh.hpp"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // A batch step by step, without graph, threads or timing: the test chooses which requests run
 // together and which calls fail.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Sequences without a model: their tokens count as computed once they are said to be.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Who waits for whose form: nobody for another tenant's, and nobody who has left, or whose time is
 // over, for anything.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "engine/scheduler/save_gate.hpp"
 
 #include <gtest/gtest.h>

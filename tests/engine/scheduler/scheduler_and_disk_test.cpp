@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The scheduler and the disk: who reads waits, and nobody else does; what is to be read stays.
 
 #include <gtest/gtest.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Goal: the form in which a template writes calls is the one that reads them back, so that edited
 // and unheard-of templates are taken for what they do and not for what they look like.
 

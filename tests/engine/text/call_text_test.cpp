@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Goal: the model's parser reads earlier calls that are rendered as text as the same calls.
 
 #include "engine/text/output/call_text.hpp"

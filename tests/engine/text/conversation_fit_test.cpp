@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Histories that a template has no place for: they are rendered in the nearest shape that it has.
 
 #include "engine/text/template/conversation_fit.hpp"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Templates in Jinja that say what a family's renderer says: our own words for what published ones
 // print. Not of families whose templates are long (llama3, harmony): published_templates_test.cpp

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What a request brings is text, whatever special tokens it spells.
 
 #include <gtest/gtest.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Goal: what an answer costs to read grows with its length alone, whatever a model was made to
 // write.
 

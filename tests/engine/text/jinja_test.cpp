@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The interpreter of chat templates against Jinja itself, and what it promises beyond.
 
 #include <gmock/gmock.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Prompts that end inside an answer, or with the last message, and the inputs of templates.
 
 #include <gmock/gmock.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Goal: what a model writes comes apart the same however the stream is cut, and going back through
 // the template gives the prompt that the model's memory already holds.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Models that are rendered through the template that they come with.
 
 #include "engine/text/template/own_template.hpp"

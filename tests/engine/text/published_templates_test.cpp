@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Chat templates as models are published with them, against Jinja and against the families'
 // renderers. They are their makers' and not in the tree; only digests of what they render are.
 

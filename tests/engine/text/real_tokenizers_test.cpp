@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Published models, where they are (tests/support/real_models.hpp). What a file is compared with
 // was made by tests/golden/tokenizers/real/make.py.
 

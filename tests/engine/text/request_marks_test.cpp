@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Whatever a template does with a request's text, no control token comes of it.
 
 #include <gtest/gtest.h>

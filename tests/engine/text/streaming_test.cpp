@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The three stream filters: each gives the same in total however its input is cut.
 
 #include <gtest/gtest.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Every way in which published models state their templates.
 
 #include "engine/text/template/source/template_source.hpp"

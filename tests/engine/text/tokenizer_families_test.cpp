@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Tokenizers of the families of late 2026 as tokenizer.json and as the GGUF that is made of it,
 // against the ids of Hugging Face's tokenizers.
 

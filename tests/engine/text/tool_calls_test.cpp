@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Goal: calls in every format that models write come out the same however the stream is cut, while
 // they are written too; what is no call is text, and nothing is lost.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Answers with tool calls as models of each format write them, made up from a seed: texts, one to
 // three calls, arguments with all that breaks parsers, and the liberties that models take. What was

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Writes NAME.recipe: how NAME.gguf, which llama.cpp's converter made of a folder's weights, is put
 together from the folder's model.safetensors. Most of its bytes are rows of that file, in another
 order or widened to F32; a recipe names them instead of repeating them.

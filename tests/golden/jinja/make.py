@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Writes cases.json beside it: templates, and what Jinja gives for them under Hugging Face's settings (seen with Jinja 3.1.6, Python 3.11).
 usage: make.py   (in its folder)
 

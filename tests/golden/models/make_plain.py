@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Writes golden models of plain families that no other reference had when they were added: random
 weights, and what they give in float64 by the few lines below, which share no code with the engine.
 

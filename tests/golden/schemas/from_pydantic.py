@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Schemas as Pydantic prints them, and as the vendors' Python SDKs reword them. Prints one JSON
 object a line: {"of", "name", "schema"}. Needs the packages of tests/conformance/requirements.txt."""
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Schemas as Zod prints them, and as zod-to-json-schema does, which older tool servers and SDKs
 // use. Prints one JSON object a line: {"of", "name", "schema"}. usage, where both are installed:
 //   node from_zod.mjs    (seen with zod 4.6.7 and zod-to-json-schema 3.25.2)

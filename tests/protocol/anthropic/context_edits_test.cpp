@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Goal: context_management leaves out of a prompt what the client says, reports it, and costs
 // nothing where nothing is due.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Goal: tools that come late, texts that are cleared and summaries reach the engine where the
 // client put them, and the list at the head of the prompt stays as it is.
 

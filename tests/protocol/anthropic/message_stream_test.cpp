@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "protocol/anthropic/message_stream.hpp"
 
 #include <boost/json.hpp>

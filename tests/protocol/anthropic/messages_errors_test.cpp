@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The errors for a body that cannot be served, and every limit of a body exceeded by
 // one.
 

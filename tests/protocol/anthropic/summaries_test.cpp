@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Goal: a conversation is answered by one block that later replaces it, and calls by verdicts.
 
 #include "protocol/anthropic/summaries.hpp"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Whole exchanges of the Messages API, byte for byte: tests/protocol/wire_golden.hpp says how.
 
 #include "tests/protocol/wire_golden.hpp"

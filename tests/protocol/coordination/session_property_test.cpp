@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Random sessions: who may not see a line never has it in a prompt or a transcript, prompts only
 // grow, and a record is the session. What is said has a mark; who may see which mark is kept here,
 // apart from the code under test.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What another server, another model or this server's own stream has put into a history is taken in
 // every dialect, and shown to the model as well as can be.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What a client of /ws may say, as a table.
 
 #include "protocol/live/dialogue.hpp"

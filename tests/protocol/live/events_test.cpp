@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What watchers see of events, and what is kept from others.
 
 #include "protocol/live/events.hpp"

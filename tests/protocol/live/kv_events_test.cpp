@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What a router learns of KV blocks: of each block once, in messages of a bounded size.
 
 #include "protocol/live/kv_events.hpp"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The list of servers, and that nothing another one says gets into it unread.
 
 #include "protocol/live/nodes.hpp"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Goal: clients of MCP, those of 2026-07-28 and earlier ones, are answered as the protocol says.
 // Method: whole messages as files, compared byte for byte: tests/golden/wire/mcp/NAME.request.json
 // is what a client sends, with its headers, and the status of the reply, NAME.expected.json its

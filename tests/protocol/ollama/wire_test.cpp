@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Whole exchanges of the Ollama API, byte for byte: tests/protocol/wire_golden.hpp says how. Its
 // clock gains a millisecond with each look.
 

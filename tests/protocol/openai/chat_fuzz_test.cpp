@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Damaged bodies: tests/protocol/fuzz.hpp says how.
 
 #include <gtest/gtest.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The stream of /v1/chat/completions as a table: what it sends in each state at each event.
 
 #include <boost/json.hpp>

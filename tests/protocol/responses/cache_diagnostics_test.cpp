@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Goal: a response says how much of its prompt was remembered since an earlier one, and what
 // changed.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Goal: tools that items bring are written where these items are, and can be called from there on.
 
 #include <boost/json.hpp>

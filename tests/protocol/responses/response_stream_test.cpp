@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What holds of every stream of response events, whatever a model says.
 
 #include "protocol/responses/response_stream.hpp"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "protocol/wire/json.hpp"
 
 #include <boost/json.hpp>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Goal: how long a client wants its memory kept is read from every wire that has a word for it.
 
 #include "protocol/wire/memory_wishes.hpp"

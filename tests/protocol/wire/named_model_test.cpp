@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "protocol/wire/named_model.hpp"
 
 #include <gtest/gtest.h>

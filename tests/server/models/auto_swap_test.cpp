@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Requests that have their models loaded: who waits, in which order, how long, and what becomes of
 // those whose model does not come.
 

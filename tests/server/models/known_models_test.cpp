@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What the server says of a model that it has not loaded: from its files' headers alone.
 
 #include "server/models/known_models.hpp"

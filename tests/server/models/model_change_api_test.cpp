@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Several models over real sockets: which one a request means, and how one takes the other's place.
 
 #include <gtest/gtest.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Exchanges of models over scripted engines: what happens to whom when, and when something breaks.
 
 #include "server/models/model_switch.hpp"

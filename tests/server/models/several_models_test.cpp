@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Several models loaded at once: who answers, where a model is loaded, and what is said of them.
 
 #include <gtest/gtest.h>

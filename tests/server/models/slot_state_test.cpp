@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "server/engines/slot_state.hpp"
 
 #include <gtest/gtest.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "server/models/time_slices.hpp"
 
 #include <gtest/gtest.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What a service manager hears, on a socket as systemd's.
 
 #include "server/service/service_manager.hpp"

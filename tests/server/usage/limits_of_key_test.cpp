@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What a client sees of its key's limits, over a socket.
 
 #include <boost/json.hpp>

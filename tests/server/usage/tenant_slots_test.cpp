@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Slots that clients share: none of them has all.
 
 #include "server/usage/tenant_slots.hpp"

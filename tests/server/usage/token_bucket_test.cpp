@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Rates and debts, by a clock that the test moves.
 
 #include "server/usage/token_bucket.hpp"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What is acknowledged is whole, or absent: saves that fail at every single operation, power cuts,
 // and a killed process.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Files that were damaged, exchanged or lost while nobody looked: a shortfall with a reason and a
 // counter, never wrong bytes.
 

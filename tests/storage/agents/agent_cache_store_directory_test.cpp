@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What a store does when somebody takes files away while it is open, and where no more can be made.
 
 #include <gtest/gtest.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Tenants, forks, answers by name: who finds whose memory in a store.
 
 #include <gtest/gtest.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Directories of other formats: those of the first are brought up to date, whatever interrupts it;
 // those of a later program are left alone.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A file system that is full, or says so, although the budget is kept; and files that are not
 // memories: no acknowledged memory is removed in vain, or for such a file.
 

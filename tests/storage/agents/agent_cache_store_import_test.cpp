@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Imported memory is its agent's own: whatever KV a file brings, nobody else ever runs on it.
 
 #include <gtest/gtest.h>

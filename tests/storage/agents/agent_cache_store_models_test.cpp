@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Memories of several models side by side in one directory: each model finds its own, all share one
 // budget, and an agent is forgotten under all of them or under one.
 

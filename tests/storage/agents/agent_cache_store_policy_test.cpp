@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // How long memories are to be kept: what goes first, in RAM and on disk, what budgets overrule, and
 // what is written for whom.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A directory that may not grow: what goes, what stays, and what happens when nothing can go.
 
 #include <gtest/gtest.h>

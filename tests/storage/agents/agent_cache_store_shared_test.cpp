@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Several models' stores open on one directory at once: one lock, one quota, one budget of the
 // pool.
 

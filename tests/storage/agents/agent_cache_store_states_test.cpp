@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Recurrent states are objects of the store as blocks are: a memory goes on from the last place
 // whose state is there and right, and says so.
 

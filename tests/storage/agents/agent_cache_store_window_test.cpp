@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Models with sliding layers: RAM holds a window of them, the disk all, and an agent can be taken
 // up at its end and at every earlier place; what is lost costs a shorter prefix, never a wrong
 // byte.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The index alone: a pool that gives tests their blocks, no directory, no model.
 
 #include "storage/agents/agent_index.hpp"

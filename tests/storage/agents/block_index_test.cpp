@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Which blocks are taken for one another, also where their names are the same.
 
 #include "storage/agents/block_index.hpp"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Events of the blocks on disk: a subscriber gets one when a block is written and one when it is
 // removed.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // What the store's tests share: a small model's layout, blocks whose every byte follows from their
 // tokens, a way to check them.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // The fixture of the store's tests: a directory, a pool, and agents whose every byte is checked.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "storage/disk/record_files.hpp"
 
 #include <gtest/gtest.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A recurrent state's file and a manifest's list of states: their bytes, and what a reader refuses.
 
 #include "storage/disk/state_file.hpp"

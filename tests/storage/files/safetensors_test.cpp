@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "storage/files/safetensors.hpp"
 
 #include <gtest/gtest.h>

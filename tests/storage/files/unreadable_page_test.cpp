@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What is said when a page of a mapped file cannot be read.
 
 #include "storage/files/unreadable_page.hpp"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "storage/files/worker_pool.hpp"
 
 #include <boost/asio/post.hpp>

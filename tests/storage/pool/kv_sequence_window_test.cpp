@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Sliding layers in a running sequence: what the window reaches is there, what it has passed is let
 // go once it is shared, and the layout's numbers say how much that is.
 

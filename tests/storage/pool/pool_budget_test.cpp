@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What several pools have together: frames by use, memory within the budget, and a line for who
 // finds no room.
 

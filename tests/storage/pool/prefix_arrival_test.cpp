@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A prefix that is handed out while it is still being read, and how far it has come.
 
 #include "storage/pool/prefix_arrival.hpp"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Recurrent states: counted with the frames, shared by reference, never written once shared.
 
 #include "storage/pool/recurrent_state.hpp"

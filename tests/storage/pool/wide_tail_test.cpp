@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The f16 rows of the group at a sequence's position: where they lie, who has them, and how a
 // sequence goes on where they are lost.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Filters that apply other filters and tests to each item.
 
 #include <array>

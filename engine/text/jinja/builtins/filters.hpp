@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Jinja's filters and tests, as Hugging Face's environment has them. Filters that only make sense
 // on web pages or that are not pure (random, urlize, xmlattr ...) are missing.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // The methods of texts, lists and dicts, and the members of `loop`.
 

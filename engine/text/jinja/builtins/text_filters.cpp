@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Filters of texts and numbers.
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What text methods and filters do, piece by piece, so that each keeps its marks.
 
 #include <algorithm>

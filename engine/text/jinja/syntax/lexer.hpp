@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // A template's source as tokens. White space around tags is taken away here, as Hugging Face sets
 // Jinja: trim_blocks and lstrip_blocks on, one line break at the very end dropped.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Expressions, from the weakest binding to the strongest, in the order that Jinja's parser has.
 
 #include <algorithm>

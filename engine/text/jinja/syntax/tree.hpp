@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // A template as a tree. Immutable once parsed, so any number of threads may run it.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // What a template may cost, and how anything that goes wrong ends its run.
 

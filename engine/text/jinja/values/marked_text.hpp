@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Text that remembers which of its bytes a request brought ("content") and which a template wrote.
 

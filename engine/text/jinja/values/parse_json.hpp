@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // JSON as values. Numbers keep their spelling, so that they are printed digit for digit.
 

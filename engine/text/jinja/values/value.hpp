@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // The values of a template: Python's, as far as templates see them. Values are immutable, apart
 // from namespaces, generators and loops, which belong to one run. Copies share what they hold.

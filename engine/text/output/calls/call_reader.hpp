@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // One tool call, read while it comes, in whatever form. For the output parsers only; one object a
 // call, not for use from two threads at once.

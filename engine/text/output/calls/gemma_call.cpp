@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Gemma's function calls: call:NAME{key:value,...}, with bare keys and strings between marks of
 // their own, <escape> (FunctionGemma) or <|"|> (Gemma 4).
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Calls whose arguments are JSON: an object of name and arguments (Hermes, Llama 3, lists of
 // Mistral, Granite, Nemotron and others), and arguments after a name (Harmony, Mistral, DeepSeek,
 // Kimi).

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // JSON checked and printed while it comes: what is certain so far, compactly. For the readers of
 // tool calls only. One value; not for use from two threads at once.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Marks in a text that is not whole yet. For the output parsers only.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "engine/text/output/calls/offered_tools.hpp"
 
 #include <boost/json.hpp>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // The tools that an answer may call, as far as its parser needs to know them. Immutable and cheap
 // to copy; safe from any thread.

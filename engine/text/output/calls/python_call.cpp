@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Calls as Python: f(city="Paris", days=[1, 2]), in a fence that says tool_code, between OLMo's
 // tags or, in LFM2's form, in a list. Literals alone.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Calls whose parameters are between tags, without quotes. The forms differ in their tags alone:
 // Qwen3-Coder's <function=NAME><parameter=KEY>VALUE</parameter></function>, which Seed-OSS has too,
 // GLM's NAME<arg_key>KEY</arg_key><arg_value>VALUE</arg_value></tool_call>, MiniMax's and

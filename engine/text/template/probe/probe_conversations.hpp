@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Small conversations that templates are tried on, of words that no template writes. Pure.
 

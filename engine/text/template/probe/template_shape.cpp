@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "engine/text/template/probe/template_shape.hpp"
 
 #include <initializer_list>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // The shapes of conversation that a template renders by itself, found by trying it on small ones.
 

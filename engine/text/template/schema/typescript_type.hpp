@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // JSON schemas as the TypeScript types that Harmony's template prints. For engine/text/*.cpp only.
 

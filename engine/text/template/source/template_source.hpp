@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Reads a model's chat templates, and its type, which decides where there is no template.
 

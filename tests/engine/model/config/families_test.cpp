@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Reading config.json of families that are rows of data: the position of each name, the default
 // when it is missing, and what is refused.
 

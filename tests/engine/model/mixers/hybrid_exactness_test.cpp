@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The promise of engine/model/README.md of layers that keep a state: a position's logits, and the
 // state after it, are the same bits whatever the chunking, the threads and the batch.
 

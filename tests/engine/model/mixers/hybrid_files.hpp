@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Files of hybrids that tests make of the golden ones, and how far their logits are off.
 

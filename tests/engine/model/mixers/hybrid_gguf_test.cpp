@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Files of hybrids in other types than the golden ones: as floats they give the same bits, and in
 // blocks the result of the floats that the blocks encode.
 

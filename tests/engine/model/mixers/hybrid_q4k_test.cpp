@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A hybrid in Q4_K, whose super-blocks of 256 no golden model's rows hold: one of Qwen3.5's
 // architecture with wider rows, against the floats that its blocks mean.
 

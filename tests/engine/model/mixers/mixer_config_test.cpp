@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What layers without attention keep, and which layers have K and V.
 
 #include <gtest/gtest.h>

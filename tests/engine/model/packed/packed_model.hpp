@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Models whose weights are loaded with a folder of packed weights, and what tests compare of them.
 

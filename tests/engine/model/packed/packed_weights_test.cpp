@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What packed weights on disk promise of a model: the same bits, and no others.
 
 #include <gtest/gtest.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Golden models of families without recurrent state as F32, Q8_0 and Q4_K files: F32 gives the bits
 // of the golden file, blocks give the logits and greedy answers of their floats, and in Q8_0 nearly
 // those of the reference.

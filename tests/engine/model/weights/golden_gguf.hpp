@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // GGUF files that llama.cpp's converter made of golden models. Where one's bytes are those of its
 // folder in another order, the tree holds a recipe (tests/golden/gguf/make_recipe.py).

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Logits and greedy answers of a golden model, which transformers computed in float32
 // (tests/golden/README.md), and how far others are off.

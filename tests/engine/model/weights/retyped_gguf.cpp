@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "tests/engine/model/weights/retyped_gguf.hpp"
 
 #include <gtest/gtest.h>

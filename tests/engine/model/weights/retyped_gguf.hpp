@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // GGUF files whose matrices tests round to blocks, each next to one of the floats of its blocks.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Who begins, on real frames and without a model. The decisions alone: policy/admission_test.cpp.
 
 #include "engine/scheduler/batch/admitter.hpp"

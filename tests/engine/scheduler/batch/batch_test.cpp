@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What a step does with several requests, and with one that fails.
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Drafts change when tokens come, and never which: the same answers, ends and memories as without.
 
 #include <algorithm>

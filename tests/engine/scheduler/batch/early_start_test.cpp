@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A request that begins while its prefix is still being read: it says what it always says, and
 // nobody pays for its disk.
 

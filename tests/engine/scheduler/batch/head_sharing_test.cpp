@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A beginning that several prompts share, step by step on the embedded model. The decisions alone:
 // policy/shared_heads_test.cpp.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Answers whose forms are costly run together with others: a form delays only its own answer.
 
 #include <gtest/gtest.h>

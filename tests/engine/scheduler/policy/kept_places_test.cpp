@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Where recurrent states are kept, as tables.
 
 #include "engine/scheduler/policy/kept_places.hpp"

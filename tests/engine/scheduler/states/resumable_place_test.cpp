@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // How far a sequence that gave way goes on from its memory.
 
 #include "engine/scheduler/states/resumable_place.hpp"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What a running sequence keeps of its recurrent states, and what its memory is published with.
 
 #include "engine/scheduler/states/sequence_states.hpp"

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Writes conversations.json and digests.json beside it: what Jinja makes of published chat templates (seen with Jinja 3.1.6, Python 3.11).
 usage: make.py FOLDER   (in its folder; FOLDER has *.jinja, as llama.cpp's models/templates, which the source package of
 llama-cpp-python 0.3.36 has in vendor/llama.cpp)

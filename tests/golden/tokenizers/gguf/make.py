@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Makes the files beside this one, with the packages gguf and tokenizers (seen with 0.19.0 and 0.23.3).
 usage: make.py   (in its folder)
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "storage/agents/policy/memory_claims.hpp"
 
 #include <gtest/gtest.h>
