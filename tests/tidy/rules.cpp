@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The rules that look at lines and files, whatever these say.
 
 #include "tests/tidy/rules.hpp"
@@ -23,6 +24,13 @@ std::size_t column_count(std::string_view line) {
 }
 
 namespace {
+
+/// Whether the first line, after one that names an interpreter, is the licence's.
+bool names_licence(const source& file) {
+    const std::size_t at = !file.lines.empty() && file.lines[0].starts_with("#!") ? 1 : 0;
+    return at < file.lines.size() &&
+           file.lines[at].ends_with(" SPDX-License-Identifier: Apache-2.0");
+}
 
 /// Joins the pieces of names that this file may not spell, since it is read by its own rules.
 std::string any_of_names(const std::vector<std::string>& names) {
@@ -65,12 +73,21 @@ findings columns(const tree& files) {
 findings file_lengths(const tree& files, const std::vector<exception>& allowed) {
     findings found;
     for (const source& file : files) {
-        if (!is_program(file) || file.lines.size() <= file_lines_max) continue;
-        if (is_excepted(allowed, file.path, "")) continue;
+        if (!is_program(file)) continue;
+        const std::size_t count = file.lines.size() - (names_licence(file) ? 1 : 0);
+        if (count <= file_lines_max || is_excepted(allowed, file.path, "")) continue;
         found.push_back({file.path, 0,
-                         std::to_string(file.lines.size()) + " lines, at most " +
+                         std::to_string(count) + " lines, at most " +
                              std::to_string(file_lines_max) + " are allowed"});
     }
+    return found;
+}
+
+findings licences_named(const tree& files) {
+    findings found;
+    for (const source& file : files)  // data comes without its lines
+        if (is_program(file) && !file.lines.empty() && !names_licence(file))
+            found.push_back({file.path, 1, "begins with no line that names the licence"});
     return found;
 }
 

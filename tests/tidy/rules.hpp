@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // The rules of the house. Each takes the whole tree and returns what breaks it; an empty answer is
 // a clean tree. Pure functions: rules_test.cpp feeds each of them a snippet that must fail.
@@ -54,6 +55,7 @@ findings unused_doors(const tree& files);  // places where a library may be incl
 findings columns(const tree& files);
 findings function_lengths(const tree& files, const std::vector<exception>& allowed);
 findings file_lengths(const tree& files, const std::vector<exception>& allowed);
+findings licences_named(const tree& files);     // each file says its licence
 findings headers_guarded(const tree& files);    // #pragma once
 findings own_header_first(const tree& files);   // so that each compiles alone
 findings headers_clean(const tree& files);      // no `using namespace`

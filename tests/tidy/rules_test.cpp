@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Each rule is fed a snippet that breaks it and must say so, at the right line, and a near miss
 // that it must leave alone.
 
@@ -193,6 +194,17 @@ TEST(tidy_rules, a_file_of_601_lines_is_too_long) {
     };
     EXPECT_TRUE(file_lengths({lines(600)}, {}).empty());
     EXPECT_EQ(file_lengths({lines(601)}, {}).size(), 1U);
+}
+
+TEST(tidy_rules, a_file_that_begins_without_its_licence_is_found) {
+    const std::string name = "SPDX-License-Identifier: Apache-2.0\n";
+    EXPECT_TRUE(licences_named({make_source("server/a.cpp", "// " + name + "int x;\n")}).empty());
+    EXPECT_TRUE(licences_named({make_source("etc/a.sh", "#!/bin/sh\n# " + name)}).empty());
+    EXPECT_EQ(licences_named({make_source("server/a.cpp", "int x;\n// " + name)}).size(), 1U);
+    EXPECT_EQ(licences_named({make_source("server/a.cpp", "\n")}).size(), 1U);
+    EXPECT_TRUE(licences_named({make_source("etc/a.json", "{}\n")}).empty()) << "no program";
+    const auto long_file = make_source("server/a.cpp", "// " + name + repeated("\n", 600));
+    EXPECT_TRUE(file_lengths({long_file}, {}).empty()) << "the licence's line is not counted";
 }
 
 TEST(tidy_rules, a_header_without_guard_is_found) {

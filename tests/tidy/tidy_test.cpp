@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The rules of the house, held against the whole tree. What breaks one is printed as file:line.
 
 #include <gtest/gtest.h>
@@ -61,6 +62,7 @@ TEST(tidy, functions_are_seen_whole) {
     EXPECT_CLEAN(function_lengths(project(), allowed.functions));
 }
 TEST(tidy, files_have_one_subject) { EXPECT_CLEAN(file_lengths(project(), allowed.files)); }
+TEST(tidy, files_name_their_licence) { EXPECT_CLEAN(licences_named(project())); }
 TEST(tidy, headers_are_guarded) { EXPECT_CLEAN(headers_guarded(project())); }
 TEST(tidy, a_source_includes_its_own_header_first) { EXPECT_CLEAN(own_header_first(project())); }
 TEST(tidy, headers_open_no_namespace) { EXPECT_CLEAN(headers_clean(project())); }
