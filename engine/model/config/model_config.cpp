@@ -333,8 +333,10 @@ result<model_config> load_gguf(const std::string& path) {
         out->o_bias = read->o_bias;
     }
     // Divisors of longrope are in the config that was parsed; a file has one kind or the other.
+    // Where kinds of layers have ropes of their own, the file's is that of layers without window.
+    const bool is_for_all = !find_family(out->family)->kinds_differ;
     for (layer_config& layer : out->layers)
-        if (layer.window == 0 && !read->rope_factors.empty())
+        if ((is_for_all || layer.window == 0) && !read->rope_factors.empty())
             layer.rope.divisors = read->rope_factors;
     return out;
 }

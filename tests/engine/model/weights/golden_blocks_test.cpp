@@ -34,6 +34,7 @@ struct block_case {
     /// Of the floats with what 8 bits lose of activations multiplied too; a router may choose other
     /// experts for what is left.
     double compensated_max = 0.0005;
+    int ties_max = 2;  // of the 24 tokens of a greedy answer in Q8_0
     friend void PrintTo(const block_case& c, std::ostream* out) { *out << c.name; }
 };
 
@@ -105,7 +106,7 @@ TEST_P(golden_blocks, of_8_bits_give_the_logits_and_the_greedy_answers_of_the_re
         std::printf("    %-14s %d of %zu greedy tokens equal, worst gap %.3f %%, margin %.3f %%\n",
                     GetParam().name, each.equal, each.count, 100 * each.worst, 100 * each.margin);
         // Few tokens are a tie for Q8_0, and none that is further from one than its error.
-        EXPECT_GE(each.equal, static_cast<int>(each.count) - 2);
+        EXPECT_GE(each.equal, static_cast<int>(each.count) - GetParam().ties_max);
         if (each.margin > GetParam().reference_max) {
             EXPECT_EQ(each.equal, static_cast<int>(each.count));
         }
@@ -138,7 +139,8 @@ TEST_P(golden_blocks, of_4_bits_give_the_greedy_answers_of_their_floats) {
 INSTANTIATE_TEST_SUITE_P(
     models, golden_blocks,
     testing::Values(
-        block_case{"llama32", "llama32", 0.03, 0.05}, block_case{"olmo2", "olmo2", 0.03, 0.05},
+        block_case{"llama32", "llama32", 0.03, 0.05},
+        block_case{"olmo2", "olmo2", 0.03, 0.08, 0.0005, 4},
         block_case{"exaone4", "exaone4", 0.03, 0.05}, block_case{"arcee", "arcee", 0.03, 0.05},
         block_case{"smollm3", "smollm3", 0.03, 0.05}, block_case{"granite", "granite", 0.04, 0.06},
         block_case{"olmo3", "olmo3", 0.03, 0.05},
