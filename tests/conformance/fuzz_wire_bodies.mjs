@@ -320,7 +320,8 @@ function maybe_packed(r, request) {
   const { zstdCompressSync } = zlib; // of newer versions of Node
   const is_zstd = zstdCompressSync && r.chance(0.5);
   const whole = is_zstd ? zstdCompressSync(request.bytes) : zlib.gzipSync(request.bytes);
-  const is_damaged = r.chance(0.3);
+  // A body that cannot be read is no message of MCP's, nor is its refusal.
+  const is_damaged = request.kind !== 'mcp' && r.chance(0.3);
   return {
     ...request,
     headers: { ...request.headers, 'content-encoding': is_zstd ? 'zstd' : 'gzip' },
