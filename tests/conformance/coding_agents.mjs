@@ -307,6 +307,14 @@ export class Desk {
       cwd: join(this.home, 'work'),
       detached: true,
     });
+    const kill = (signal) => {
+      try {
+        process.kill(-child.pid, signal);
+      } catch {
+        // nobody is left
+      }
+    };
+    process.on('exit', () => kill('SIGKILL')); // where a promise is broken, too
     let written = '';
     child.stdout.on('data', (bytes) => (written += bytes));
     return {
@@ -316,7 +324,7 @@ export class Desk {
         await sleep(1_500);
         child.stdin.write('\r');
       },
-      kill: (signal) => process.kill(-child.pid, signal),
+      kill,
       ended: new Promise((resolve) => child.on('close', resolve)),
     };
   }
