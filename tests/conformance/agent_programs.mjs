@@ -46,6 +46,7 @@ async function converse(program) {
   desk.expect_wire();
   await desk.end_server('stop');
   desk.expect_no_refusal();
+  desk.expect_each_once();
 }
 
 async function answer_in_form(program) {

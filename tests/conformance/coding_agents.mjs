@@ -370,6 +370,15 @@ export class Desk {
     const refused = this.log.split('\n').filter((line) => / POST \S+ 4(?!99)\d\d /.test(line));
     assert.deepEqual(refused, []);
   }
+  /** No request to a model was posted twice: a program does that when it has lost an answer. */
+  expect_each_once() {
+    const seen = new Set();
+    const twice = this.proxy.asked
+      .filter(({ method, path }) => asks_a_model(method, path))
+      .map(({ body }) => `${body}`)
+      .filter((text) => seen.has(text) || !seen.add(text));
+    assert.deepEqual(twice.map((text) => `${text.slice(0, 200)} … ${text.slice(-300)}`), []);
+  }
   async requests_under_way() {
     const { semantic_sequences_running: running } = await this.server.metrics();
     return running;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Random and damaged requests with what clients of late 2026 send: no 5xx, no crash, no hang,
 // memory within its plan, and every reply parses in its dialect. FUZZ_REQUESTS says how many,
-// FUZZ_SEED where to begin.
+// FUZZ_SEED which, FUZZ_FIRST the number of the first.
 
 import assert from 'node:assert/strict';
 
@@ -11,6 +11,7 @@ import { wire_request } from './fuzz_wire_bodies.mjs';
 import { main, make_folder, Server, slowness } from './harness.mjs';
 
 const REQUESTS = Number(process.env.FUZZ_REQUESTS ?? 200);
+const FIRST = Number(process.env.FUZZ_FIRST ?? 0);
 const SEED = Number(process.env.FUZZ_SEED ?? 1);
 const AT_ONCE = 12;
 const PATIENCE_MS = 200_000 * slowness;
@@ -84,9 +85,9 @@ await main(
   {
     async 'the fields of late 2026 are taken or refused, whatever comes'() {
       const counts = {};
-      let [next, mutated, longest] = [0, 0, 0];
+      let [next, mutated, longest] = [FIRST, 0, 0];
       async function worker() {
-        while (next < REQUESTS) {
+        while (next < FIRST + REQUESTS) {
           const number = next++;
           const sent = wire_request(new Random(SEED * 1_000_003 + number), known);
           const began = Date.now();

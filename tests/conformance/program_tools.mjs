@@ -42,6 +42,7 @@ async function claude_searches() {
   await desk.expect_reuse('behind a kill -9');
   await desk.end_server('stop');
   desk.expect_no_refusal();
+  desk.expect_each_once();
 }
 
 async function claude_delegates_and_compacts() {
@@ -71,6 +72,7 @@ async function claude_delegates_and_compacts() {
   await desk.expect_reuse('behind a compaction');
   await desk.end_server('stop');
   desk.expect_no_refusal();
+  desk.expect_each_once();
 }
 
 async function until(is_so, occasion) {
@@ -109,6 +111,7 @@ async function claude_is_judged() {
   await terminal.ended;
   await desk.end_server('stop');
   desk.expect_no_refusal();
+  desk.expect_each_once();
 }
 
 const codex_resume = ['exec', 'resume', '--last', '--skip-git-repo-check'];
@@ -131,6 +134,7 @@ async function codex_uses_a_namespace(program) {
   await desk.expect_reuse('behind a kill -9');
   await desk.end_server('stop');
   desk.expect_no_refusal();
+  desk.expect_each_once();
 }
 
 /** With a window that its second turn fills: by a prompt of its own where the provider is no
@@ -156,6 +160,7 @@ async function codex_compacts(name) {
   await desk.expect_reuse(`behind a compaction as ${name}`);
   await desk.end_server('stop');
   desk.expect_no_refusal();
+  desk.expect_each_once();
 }
 
 const promises = {};
