@@ -51,8 +51,8 @@ int outputs_max(const model_config& config, const transformer_limits& limits) {
                      limits.compensated ? config.vocabulary : 0});
 }
 
-/// Keys and values, or a state.
-int find_last_keeper(const model_config& config) {
+/// Returns: the last layer that stores keys and values, or a state.
+int find_last_storing_layer(const model_config& config) {
     int layer = static_cast<int>(config.layers.size()) - 1;
     while (layer > 0 && !config.stores_kv(layer) &&
            !is_recurrent(config.layers[as_size(layer)].mixer))
@@ -102,7 +102,7 @@ struct transformer::impl {
     layer_inputs inputs_;
     // The last layer that keeps something for later tokens: after it only the rows whose logits
     // are wanted go on.
-    const int last_keeper;
+    const int last_storing_layer;
     attention_mixer attention_;
     const std::unique_ptr<recurrent_mixer> recurrent_;  // null: no layer is
     feed_forward feed_forward_;
@@ -131,7 +131,7 @@ transformer::impl::impl(const model_config& config_in, const storage::kv_layout&
               weights,  rows,       stream,
               products, panel_rows, limits.draft_rows_max},
       inputs_(config, kernels, tasks, weights, limits.rows_max, panel_rows),
-      last_keeper(find_last_keeper(config)),
+      last_storing_layer(find_last_storing_layer(config)),
       attention_(context, layout, keys_in, limits.rows_max),
       recurrent_(recurrent_mixer::make(context)),
       feed_forward_(config, kernels, tasks, panel_rows, corrects_all),
@@ -151,7 +151,7 @@ void transformer::impl::begin(std::span<sequence_step> batch) {
 /// Once the last layer that keeps anything has kept what later tokens need, only the rows whose
 /// logits are wanted go on.
 void transformer::impl::run_layer(int layer, std::span<sequence_step> batch) {
-    if (layer <= last_keeper || rows.count() > 0) mix(layer, batch);
+    if (layer <= last_storing_layer || rows.count() > 0) mix(layer, batch);
     if (rows.count() > 0) finish_layer(layer);
     if (layer != last_layer()) return;
     if (rows.count() > 0) write_logits(batch);
@@ -171,11 +171,16 @@ void transformer::impl::mix(int layer, std::span<const sequence_step> batch) {
     const mixer_kind kind = context.kind(layer).mixer;
     if (kind == mixer_kind::attention) return attend(layer, batch);
     if (is_recurrent(kind)) recurrent_->run(layer, mixed_.data());
-    if (layer == last_keeper) keep_logit_rows(batch, is_recurrent(kind) ? recurrent_->width() : 0);
+    if (layer == last_storing_layer)
+        keep_logit_rows(batch, is_recurrent(kind) ? recurrent_->width() : 0);
 }
 
+/// Projects the rows and attends. In the last layer that stores anything, rows whose logits nobody
+/// wants end once their keys and values are stored, so their queries are never computed, unless
+/// queries are captured, which takes those of all rows. wait_for(): until what the cache began with
+/// in this layer is in RAM.
 void transformer::impl::attend(int layer, std::span<const sequence_step> batch) {
-    const bool is_last = layer == last_keeper;
+    const bool is_last = layer == last_storing_layer;
     attention_.project(
         layer, {.queries = !is_last || attention_.captures_queries(), .keys_and_values = true});
     wait_for(config.kv_layer(layer), batch);

@@ -26,7 +26,7 @@ struct sealed_summary {
     std::string text;
     bool replaces_all = false;
 };
-/// Returns: nothing for what another server sealed.
+/// Reads what seal_summary() made. Returns: nothing for what another server sealed.
 std::optional<sealed_summary> open_summary(std::string_view sealed);
 
 /// Whether the item is a message of the user's.

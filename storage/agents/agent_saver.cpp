@@ -158,7 +158,7 @@ std::vector<block_mark> agent_saver::marks_of(const agent_state& state,
 
 /// Returns: a record to append that brings what is new, or the whole file where there is nothing to
 /// append to, or where what was appended has come to be more than a file. `bytes_written`: for the
-/// agent, in all; the plan is as long whatever it is.
+/// agent, in all; encoded in a fixed width, so that the plan's size does not depend on it.
 result<agent_saver::manifest_plan> agent_saver::plan_manifest(const snapshot& saved,
                                                               std::uint64_t bytes_written) const {
     const agent_state& state = *saved.state;
@@ -193,12 +193,13 @@ result<agent_saver::manifest_plan> agent_saver::plan_manifest(const snapshot& sa
     if (saved.before) {
         const manifest_journal& before = *saved.before;
         const auto common = std::ranges::mismatch(before.marks, plan.next.marks).in1;
-        const auto kept = static_cast<std::size_t>(common - before.marks.begin());
+        const auto same_blocks = static_cast<std::size_t>(common - before.marks.begin());
         const auto changed = std::ranges::mismatch(before.messages, agent.messages).in1;
-        auto update = encode_update(agent,
-                                    {kept, kept * parts_.shape.block_tokens(),
-                                     static_cast<std::size_t>(changed - before.messages.begin())},
-                                    before.seal);
+        const manifest_kept kept{
+            .blocks = same_blocks,
+            .tokens = same_blocks * parts_.shape.block_tokens(),
+            .messages = static_cast<std::size_t>(changed - before.messages.begin())};
+        auto update = encode_update(agent, kept, before.seal);
         if (!update) return update.error();
         plan.file_bytes = saved.file_bytes + update->bytes.size();
         // A page on top, so that small agents are not rewritten at every turn.

@@ -13,7 +13,7 @@ namespace semantic::storage {
 /// The note's key. Its value: names of sessions with a blank between two.
 inline constexpr const char* sessions_note = "sessions";
 
-/// Returns: the state's note; empty where it has none.
+/// Returns: the sessions whose text the agent has, as the note has them; empty where there is none.
 std::string session_names(const agent_state& state);
 /// Returns: the note with one more name; the earliest leave it where there are too many.
 std::string add_session(const std::string& note, const std::string& session);

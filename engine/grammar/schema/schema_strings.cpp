@@ -16,7 +16,7 @@ std::string schema_strings::description::name() const {
         out += ' ' + std::to_string(text.size()) + ':' + text;
     };
     add(pattern);
-    for (const std::string& each : others) add(each);
+    for (const std::string& each : further_patterns) add(each);
     return out;
 }
 
@@ -31,13 +31,13 @@ schema_strings::symbol schema_strings::matching(const json::object& schema, int 
     }
     if (const json::value* given = schema.if_contains("format"))
         said.format = pattern_of_format(*given);
-    if (said.pattern.empty() && said.others.empty() && !said.format && !said.has_length())
+    if (said.pattern.empty() && said.further_patterns.empty() && !said.format && !said.has_length())
         return out_.string();
     std::string name = said.name();
     memory_.budget().charge_steps(name.size() / 16 + 1);
     if (const auto known = known_.find(name); known != known_.end()) return known->second;
     const std::size_t complaints = complaints_.count();
-    const symbol made = written(schema, said, path);
+    const symbol made = make_symbol(schema, said, path);
     if (complaints_.count() == complaints) {
         memory_.add(2 * name.size());
         known_.emplace(std::move(name), made);
@@ -45,13 +45,14 @@ schema_strings::symbol schema_strings::matching(const json::object& schema, int 
     return made;
 }
 
-schema_strings::symbol schema_strings::written(const json::object& schema, const description& said,
-                                               const std::string& path) {
+schema_strings::symbol schema_strings::make_symbol(const json::object& schema,
+                                                   const description& said,
+                                                   const std::string& path) {
     std::size_t bytes = said.pattern.size();
-    for (const std::string& other : said.others) bytes += other.size();
+    for (const std::string& other : said.further_patterns) bytes += other.size();
     const storage::charged_bytes of_nodes(memory_.budget(), 2 * bytes * pattern_node_bytes);
     std::vector<parsed_pattern> all, own;
-    for (const std::string& other : said.others)
+    for (const std::string& other : said.further_patterns)
         if (auto made = parsed(other, path)) all.push_back(std::move(*made));
     const bool has_others = !all.empty();
     if (!said.pattern.empty())
@@ -59,21 +60,22 @@ schema_strings::symbol schema_strings::written(const json::object& schema, const
     const bool has_pattern = !own.empty();
     if (has_others) {
         all.insert(all.end(), own.begin(), own.end());
-        if (auto made = together(schema, said, std::move(all), path)) return *made;
+        if (auto made = intersection(schema, said, std::move(all), path)) return *made;
     }
-    const bool is_alone = !said.has_length() && has_pattern != said.format.has_value();
-    if ((has_pattern || said.format) && !is_alone)
-        if (auto made = together(schema, said, std::move(own), path)) return *made;
-    // By the specification a format need not be held, nor a length without end.
+    const bool is_only_one = !said.has_length() && has_pattern != said.format.has_value();
+    if ((has_pattern || said.format) && !is_only_one)
+        if (auto made = intersection(schema, said, std::move(own), path)) return *made;
+    // Where the keywords cannot be held together, one is: the pattern, else the format (which by
+    // the specification need not be held), else the length.
     if (has_pattern)
-        if (auto made = alone(said.pattern, path)) return *made;
+        if (auto made = pattern_alone(said.pattern, path)) return *made;
     if (said.format) return strings_matching(out_, *said.format);
     return said.has_length() ? out_.string_of(said.least, said.most) : out_.string();
 }
 
 // Requires: the pattern parses.
-std::optional<schema_strings::symbol> schema_strings::alone(const std::string& pattern,
-                                                            const std::string& path) {
+std::optional<schema_strings::symbol> schema_strings::pattern_alone(const std::string& pattern,
+                                                                    const std::string& path) {
     try {
         return strings_matching(out_, pattern);
     } catch (const unsupported_schema& error) {
@@ -93,10 +95,9 @@ std::optional<parsed_pattern> schema_strings::parsed(const std::string& pattern,
     }
 }
 
-std::optional<schema_strings::symbol> schema_strings::together(const json::object& schema,
-                                                               const description& said,
-                                                               std::vector<parsed_pattern> patterns,
-                                                               const std::string& path) {
+std::optional<schema_strings::symbol> schema_strings::intersection(
+    const json::object& schema, const description& said, std::vector<parsed_pattern> patterns,
+    const std::string& path) {
     if (said.format) patterns.push_back(parse_pattern(*said.format));
     try {
         return strings_matching_all(out_, patterns, said.least, said.most);

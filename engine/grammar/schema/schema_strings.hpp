@@ -33,18 +33,21 @@ class schema_strings {
     /// What a schema says of a string.
     struct description {
         std::string pattern;
-        std::vector<std::string> others;  // further patterns
+        std::vector<std::string> further_patterns;  // of schemas that hold for the string too
         std::optional<std::string_view> format;
         int least = 0, most = -1;
         bool has_length() const { return least > 0 || most >= 0; }
         std::string name() const;
     };
-    symbol written(const boost::json::object& schema, const description& said,
-                   const std::string& path);
-    std::optional<symbol> alone(const std::string& pattern, const std::string& path);
+    /// A symbol for the strings that fit all keywords, or as many as can be held together.
+    symbol make_symbol(const boost::json::object& schema, const description& said,
+                       const std::string& path);
+    std::optional<symbol> pattern_alone(const std::string& pattern, const std::string& path);
     std::optional<parsed_pattern> parsed(const std::string& pattern, const std::string& path);
-    std::optional<symbol> together(const boost::json::object& schema, const description& said,
-                                   std::vector<parsed_pattern> patterns, const std::string& path);
+    /// Strings that fit all patterns, the format and the length.
+    std::optional<symbol> intersection(const boost::json::object& schema, const description& said,
+                                       std::vector<parsed_pattern> patterns,
+                                       const std::string& path);
 
     json_grammar& out_;
     schema_complaints& complaints_;

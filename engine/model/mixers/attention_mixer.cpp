@@ -118,8 +118,9 @@ void attention_mixer::project_panel(int layer, int begin, int end, attention_par
         if (values_from_keys) std::copy_n(k, area(count, kv_width), v);
         context_.products.add_bias(w.v, v, count);
     }
-    // The kernel that shapes keys rounds shaped_keys_max of them side by side, so a task takes as
-    // many rows as have that many keys.
+    // In some recipes keys are shaped: later elements of a key compensate the rounding error of
+    // each. That kernel rounds shaped_keys_max keys side by side, so a task takes as many rows as
+    // have that many keys.
     const int together = layout_.k(kv_layer(layer)).shaped
                              ? std::max(1, shaped_keys_max / kind_of(layer).kv_heads)
                              : 1;

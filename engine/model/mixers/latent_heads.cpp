@@ -51,7 +51,8 @@ void latent_heads::project_panel(int layer, int kv_layer, int begin, int end,
     const std::size_t query_jobs = parts.queries ? 1 : 0,
                       latent_jobs = parts.keys_and_values ? 1 : 0;
     const auto wanted = std::span(jobs).subspan(1 - query_jobs, query_jobs + latent_jobs);
-    // A latent is rounded once more, to the cache's levels: what 8 bits lose of its input counts.
+    // A latent is rounded once more, to the cache's levels, so what 8 bits lose of its input is
+    // multiplied too (the second list of jobs).
     context_.products.multiply_layer(wanted, wanted.last(latent_jobs),
                                      context_.stream.read_normed(begin, end, w.mixer_norm), count);
     if (parts.keys_and_values) {

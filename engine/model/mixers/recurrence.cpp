@@ -52,7 +52,7 @@ void recurrence::add_record(record& to, const state_piece& piece,
 void recurrence::replay(int layer, const state_region& region, const state_piece& piece) {
     const record& kept = recorded_[as_size(layer)];
     state_piece again = piece;
-    again.first = piece.recorded;
+    again.first = piece.recorded;  // where its rows are in the record
     recurrence_rows rows;
     rows.keys = kept.keys.data();
     rows.queries = kept.queries.data();

@@ -33,7 +33,9 @@ class recurrence {
 
     void run(int layer, const state_region& region, std::span<const state_piece> pieces,
              const recurrence_rows& rows);
-    /// The matrices in the state after a piece whose rows run() has recorded.
+    /// Computes the matrices again that the state has after the first `piece.count` of the rows
+    /// that run() recorded for a sequence with drafts: the rows after them were of drafts that were
+    /// not taken. What these rows give is thrown away.
     void replay(int layer, const state_region& region, const state_piece& piece);
 
   private:

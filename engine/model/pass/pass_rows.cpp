@@ -25,8 +25,13 @@ void pass_rows::lay_out(std::span<const sequence_step> batch) {
         ASSERT(first + count <= config_.context_tokens_max);
         ASSERT(first + count <= step.cache->reserved_tokens());
         if (count == 0) continue;
-        sequences_.push_back(
-            {step.cache, rows, first, first + count, step.state, step.next_state, step.drafts});
+        sequences_.push_back({.cache = step.cache,
+                              .first_row = rows,
+                              .first = first,
+                              .end = first + count,
+                              .state = step.state,
+                              .next_state = step.next_state,
+                              .drafts = step.drafts});
         for (int i = 0; i < count; ++i) {
             parts_[static_cast<std::size_t>(rows + i)] = &sequences_.back();
             positions_[static_cast<std::size_t>(rows + i)] = first + i;

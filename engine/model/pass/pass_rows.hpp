@@ -20,7 +20,8 @@ class pass_rows {
     /// `config` and `tasks` outlive it.
     pass_rows(const model_config& config, const task_runner& tasks, int rows_max);
 
-    /// Requires: at most rows_max tokens in all, positions inside the context, room reserved.
+    /// Makes the rows of a step, each with its sequence and position; all of them go on. Requires:
+    /// at most rows_max tokens in all, positions inside the context, room reserved.
     void lay_out(std::span<const sequence_step> batch);
     /// Row `to` becomes what row `from` is; cut() follows.
     void move(int from, int to);
@@ -41,7 +42,7 @@ class pass_rows {
     const task_runner& tasks_;
     const int rows_max_;
     int count_ = 0;
-    std::vector<step_part> sequences_;
+    std::vector<step_part> sequences_;     // never grows beyond what was reserved for it
     std::vector<const step_part*> parts_;  // [rows]
     std::vector<int> positions_;           // [rows]
     std::vector<attention_span> spans_;

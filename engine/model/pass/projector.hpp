@@ -22,9 +22,11 @@ class projector {
     projector(const kernel_table& kernels, const task_runner& tasks, int rows_max, int inputs_max,
               int outputs_max, bool corrects_all);
 
-    /// job.y = W x for every job, of x [count, cols], which is used up. What 8 bits lose of x is
-    /// multiplied too in the jobs `exact`, some of them; where a tape is replayed in none.
-    /// Requires: as linear_from(); every job.y without gaps.
+    /// job.y = W x for every job, of x [count, cols], which is overwritten. `exact`: those of the
+    /// jobs in which what 8 bits lose of x is multiplied too. A tape (calibration has one, serving
+    /// has none) records inputs and outputs; where it is replayed, only what x differs by is
+    /// multiplied, and the recorded outputs have the corrections already. Requires: as
+    /// linear_from(); every job.y without gaps.
     void multiply(std::span<const linear_job> jobs, std::span<const linear_job> exact, float* x,
                   int count);
     /// The same of a layer's matrices: all jobs are exact where the projector corrects all.

@@ -160,7 +160,11 @@ void pack_mxfp4_blocks(const std::byte* blocks, record_row& to) {
     }
 }
 
+/// A block: half d, the high bits of eight scales in 2 bytes, their low bits in 4, 128 bytes of
+/// codes. In a record of 16 rows: d, from byte 2 of each row the scales, from byte 192 the codes, a
+/// plane for each quad of four inputs.
 void pack_iq4_xs(const std::byte* block, record_row& to) {
+    constexpr std::size_t codes_at = 192;
     to.put_half(0, block);
     const unsigned high = word_at(block, 0) >> 16;
     for (std::size_t part = 0; part < 8; ++part) {
@@ -170,11 +174,12 @@ void pack_iq4_xs(const std::byte* block, record_row& to) {
     for (std::size_t group = 0; group < 4; ++group) {
         group_codes codes;
         for (std::size_t j = 0; j < 8; ++j) {
-            const std::size_t at = j / 4 * 8 + j % 4;  // its quad 4 + j shares the word
+            // A word has a quad in its low nibbles, and the fourth one after that in its high ones.
+            const std::size_t at = j / 4 * 8 + j % 4;
             codes[at] = word_at(block + 8 + group * 32, j) & low_nibbles;
             codes[at + 4] = word_at(block + 8 + group * 32, j) >> 4 & low_nibbles;
         }
-        put_nibbles(codes, 192 + group * 8 * plane, to);
+        put_nibbles(codes, codes_at + group * 8 * plane, to);
     }
 }
 

@@ -83,6 +83,7 @@ const names llama3_plain = {"<think>", "</think>", "<｜User｜>", "<｜Assistan
 const names deepseek_plain = {"<pad>",           "<|User|>",         "<|Assistant|>", "<｜User｜>",
                               "<｜Assistant｜>", "<｜completion｜>", "<｜fim▁*",      "<｜tool▁*"};
 
+/// A row is what the tokenizer.json of the models that use the name says; its fields: the header.
 std::span<const gguf_pipeline> pipelines() {
     static const std::vector<gguf_pipeline> rows = {
         {.names = {"gpt-2", "phi-2"}, .splits = {}, .splits_words = true},

@@ -117,7 +117,9 @@ result<void> append_call(marked_text& out, const template_message& from, bool fi
 constexpr std::string_view channel_mark = "<|channel|>";
 constexpr std::string_view message_mark = "<|message|>";
 
-bool names_channel(std::string_view text) {
+/// Whether a client has sent an answer's channels back as text, which the published template
+/// refuses for these two: without_channels() parts them.
+bool contains_channel(std::string_view text) {
     return text.find("<|channel|>analysis<|message|>") != std::string_view::npos ||
            text.find("<|channel|>final<|message|>") != std::string_view::npos;
 }
@@ -174,7 +176,7 @@ bool is_answered(const std::vector<template_message>& messages, std::size_t inde
 
 result<void> append_assistant(marked_text& out, const template_input& input, std::size_t index) {
     const template_message& said = input.messages[index];
-    const bool has_channels = names_channel(said.content) || names_channel(said.thinking);
+    const bool has_channels = contains_channel(said.content) || contains_channel(said.thinking);
     const template_message from = has_channels ? without_channels(said) : said;
     const bool keep = input.options.keep_thinking;
     if (!from.calls.empty()) {

@@ -123,7 +123,7 @@ agent_leases::claim agent_leases::read_claim(const std::string& agent, std::stri
     value.remove_prefix(std::min(value.size(), id_bytes + 1));
     const auto url = seal_.open("lease " + id + " " + agent, value);
     if (!url) {
-        warn_of_forgery();
+        count_unsigned_lease();
         return {};
     }
     // Before its restart a node was another one, at the same URL.
@@ -131,7 +131,7 @@ agent_leases::claim agent_leases::read_claim(const std::string& agent, std::stri
     return {nullptr, true, leads_on ? *url : std::string()};
 }
 
-void agent_leases::warn_of_forgery() {
+void agent_leases::count_unsigned_lease() {
     {
         std::lock_guard lock(mutex_);
         ++counts_.unanswered;

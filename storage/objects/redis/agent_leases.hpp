@@ -92,7 +92,9 @@ class agent_leases {
     void answered(const redis_result<redis_reply>& reply);
     std::optional<std::string> value_for(const std::string& agent) const;
     claim read_claim(const std::string& agent, std::string_view value);
-    void warn_of_forgery();
+    /// Counts a lease that no server here has signed as one that got no answer, since it is ignored
+    /// alike; warns at the first.
+    void count_unsigned_lease();
     std::string key_of(const std::string& agent) const { return "semantic:lease:" + agent; }
 
     const agent_leases_options options_;
