@@ -180,6 +180,7 @@ Object.assign(programs, {
   // one tool that fails it gives up.
   cline: {
     tool: 'read_files',
+    has_no_sessions: true,
     calls: 3,
     configure: (home, url) =>
       write(home, '.cline/data/settings/providers.json', cline_providers(url)),
@@ -370,8 +371,10 @@ export class Desk {
     const refused = this.log.split('\n').filter((line) => / POST \S+ 4(?!99)\d\d /.test(line));
     assert.deepEqual(refused, []);
   }
-  /** No request to a model was posted twice: a program does that when it has lost an answer. */
+  /** No request to a model was posted twice: a program does that when it has lost an answer. One
+   *  that begins a session each time is asked the same twice. */
   expect_each_once() {
+    if (programs[this.program].has_no_sessions) return;
     const seen = new Set();
     const twice = this.proxy.asked
       .filter(({ method, path }) => asks_a_model(method, path))

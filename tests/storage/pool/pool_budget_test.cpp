@@ -20,6 +20,7 @@ struct counting_listener final : room_listener {
 
 class pool_budget_test : public testing::Test {
   protected:
+    counting_listener heard;  // pools that end may notify it
     const kv_layout layout{{{1, 64, 64, 0}}, {}, 256};
     const std::shared_ptr<pool_budget> budget =
         std::make_shared<pool_budget>(layout.frame_bytes() * frames);
@@ -93,7 +94,6 @@ TEST_F(pool_budget_test, who_waits_first_has_its_frames_kept_free_for_it) {
 }
 
 TEST_F(pool_budget_test, who_waits_hears_of_room_that_others_leave_once) {
-    counting_listener heard;
     budget->set_listener(a, &heard);
     auto others = b.allocate(2);
     ASSERT_TRUE(others);
@@ -116,7 +116,6 @@ TEST_F(pool_budget_test, who_waits_hears_of_room_that_others_leave_once) {
 TEST_F(pool_budget_test, who_asks_for_word_hears_whether_room_may_have_come_since_it_last_did) {
     EXPECT_TRUE(budget->want_word(a));
     EXPECT_FALSE(budget->want_word(a)) << "nothing was left meanwhile";
-    counting_listener heard;
     budget->set_listener(a, &heard);
     budget->tell_of_evictable(b);
     EXPECT_TRUE(budget->want_word(a));
@@ -126,7 +125,6 @@ TEST_F(pool_budget_test, who_asks_for_word_hears_whether_room_may_have_come_sinc
 
 TEST_F(pool_budget_test,
        who_waits_hears_that_another_is_no_longer_at_work_and_not_that_it_still_is_not) {
-    counting_listener heard;
     budget->set_listener(a, &heard);
     budget->set_busy(b, true);
     budget->want_word(a);
@@ -138,7 +136,6 @@ TEST_F(pool_budget_test,
 }
 
 TEST_F(pool_budget_test, who_waits_hears_that_a_place_in_front_has_become_smaller) {
-    counting_listener heard;
     budget->set_listener(b, &heard);
     budget->wait(a, 9);
     budget->wait(b, 9);
@@ -166,7 +163,6 @@ TEST_F(pool_budget_test, one_pool_has_the_turn_until_it_ends_it_or_is_not_busy) 
     budget->set_busy(a, false);
     EXPECT_FALSE(budget->is_turn_taken());
     EXPECT_TRUE(budget->take_turn(b));
-    counting_listener heard;
     budget->set_listener(a, &heard);
     budget->want_word(a);
     budget->end_turn(a);
