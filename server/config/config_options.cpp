@@ -5,6 +5,7 @@
 
 #include "server/config/config.hpp"
 #include "server/config/option_values.hpp"
+#include "server/config/variable_names.hpp"
 #include "storage/pool/kv_recipe.hpp"
 
 namespace semantic::server {
@@ -12,23 +13,11 @@ namespace semantic::server {
 namespace {
 
 using namespace option_values;
+using namespace variable_names;
 
 const std::string kv_recipe_meaning =
     "how keys and values are stored: " + storage::kv_recipe_names() +
     "; auto: the smallest that leaves this model as it is, measured at its first start";
-
-constexpr std::array<std::string_view, 1> host_names{"SEMANTIC_SERVER_HOST"};
-constexpr std::array<std::string_view, 1> port_names{"SEMANTIC_SERVER_PORT"};
-constexpr std::array<std::string_view, 1> key_names{"ANTHROPIC_API_KEY"};
-constexpr std::array<std::string_view, 1> cors_names{"SEMANTIC_SERVER_CORS_ORIGINS"};
-constexpr std::array<std::string_view, 1> log_names{"SEMANTIC_SERVER_LOG_LEVEL"};
-constexpr std::array<std::string_view, 1> model_names{"SEMANTIC_MODEL_ID"};
-constexpr std::array<std::string_view, 1> batch_names{"SEMANTIC_MAX_BATCH_SIZE"};
-constexpr std::array<std::string_view, 1> min_chunk_names{"SEMANTIC_CHUNKED_PREFILL_MIN_CHUNK"};
-constexpr std::array<std::string_view, 1> max_chunk_names{"SEMANTIC_CHUNKED_PREFILL_MAX_CHUNK"};
-constexpr std::array<std::string_view, 1> cache_dir_names{"SEMANTIC_AGENT_CACHE_DIR"};
-constexpr std::array<std::string_view, 1> hot_names{"SEMANTIC_AGENT_MAX_AGENTS_IN_MEMORY"};
-constexpr std::array<std::string_view, 0> no_names{};
 
 constexpr long long million = 1'000'000;
 
