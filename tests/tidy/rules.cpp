@@ -73,11 +73,10 @@ findings columns(const tree& files) {
 findings file_lengths(const tree& files, const std::vector<exception>& allowed) {
     findings found;
     for (const source& file : files) {
-        if (!is_program(file)) continue;
-        const std::size_t count = file.lines.size() - (names_licence(file) ? 1 : 0);
-        if (count <= file_lines_max || is_excepted(allowed, file.path, "")) continue;
+        if (!is_program(file) || file.lines.size() <= file_lines_max) continue;
+        if (is_excepted(allowed, file.path, "")) continue;
         found.push_back({file.path, 0,
-                         std::to_string(count) + " lines, at most " +
+                         std::to_string(file.lines.size()) + " lines, at most " +
                              std::to_string(file_lines_max) + " are allowed"});
     }
     return found;
