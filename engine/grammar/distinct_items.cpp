@@ -22,7 +22,7 @@ using sequence = grammar_builder::sequence;
 
 constexpr std::size_t any_order_max = 10;
 constexpr std::size_t values_max = 1000;
-constexpr std::size_t states_max = 20'000;  // values times those that are counted
+constexpr std::size_t counted_states_max = 20'000;  // values times those that are counted
 
 // 1 and 1.0 are the same value.
 boost::json::value comparable(const boost::json::value& value) {
@@ -42,8 +42,8 @@ class distinct_writer {
         // Nothing more to count where all may come.
         if (most_ < 0 || most_ > static_cast<int>(values_.size()))
             most_ = static_cast<int>(values_.size());
-        if (!any_order && values_.size() * static_cast<std::size_t>(most_) > states_max)
-            most_ = std::max(least_, static_cast<int>(states_max / values_.size()));
+        if (!any_order && values_.size() * static_cast<std::size_t>(most_) > counted_states_max)
+            most_ = std::max(least_, static_cast<int>(counted_states_max / values_.size()));
         const symbol inner = any_order ? behind_set(0, 0) : in_order();
         return builder_.any_of(
             {builder_.literal("[") + out_.blank() + inner + out_.blank() + builder_.literal("]")});

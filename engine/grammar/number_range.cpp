@@ -11,7 +11,7 @@ namespace {
 
 using symbol = grammar_builder::symbol;
 
-constexpr std::size_t digits_max = 15;  // on each side of the point
+constexpr std::size_t side_digits_max = 15;  // on each side of the point
 
 // A decimal without sign: the digits before and after its point.
 struct magnitude {
@@ -26,7 +26,7 @@ magnitude parse(std::string_view text) {
     magnitude out{std::string(text.substr(0, point)), {}};
     if (point < text.size()) out.fraction = text.substr(point + 1);
     while (out.fraction.ends_with('0')) out.fraction.pop_back();
-    if (out.fraction.size() > digits_max)
+    if (out.fraction.size() > side_digits_max)
         throw unsupported_schema("the bound " + std::string(text) +
                                  " has more than 15 digits behind its point");
     return out;
@@ -50,7 +50,7 @@ class decimal_digits {
 
     symbol all() {
         std::vector<grammar::sequence> ways;
-        std::size_t longest = most_ ? most_->at.whole.size() : digits_max;
+        std::size_t longest = most_ ? most_->at.whole.size() : side_digits_max;
         for (std::size_t size = least_.at.whole.size(); size <= longest; ++size)
             ways.push_back({whole(size, 0, size == least_.at.whole.size(),
                                   most_ && size == most_->at.whole.size())});
@@ -134,7 +134,7 @@ class decimal_digits {
 std::optional<limit> bound_of(const std::string& text, bool excluded, bool is_least) {
     if (text.empty()) return std::nullopt;
     limit bound{parse(text), excluded};
-    if (bound.at.whole.size() <= digits_max) return bound;
+    if (bound.at.whole.size() <= side_digits_max) return bound;
     if (text.starts_with('-') != is_least)
         throw unsupported_schema("the bound " + text + " leaves no number of at most 15 digits");
     return std::nullopt;

@@ -26,7 +26,7 @@ constexpr std::size_t work_max = 4'000'000;
 constexpr std::size_t ways_max = 400'000;
 // What a place, and a state with its index entry, take in addition to their contents.
 constexpr std::size_t place_bytes = 160;
-constexpr std::size_t state_bytes = 192;
+constexpr std::size_t place_set_bytes = 192;
 
 [[noreturn]] void too_large() {
     throw unsupported_schema(
@@ -226,7 +226,7 @@ class reader {
     int interned(std::vector<int> set) {
         auto [known, is_new] = numbers_.try_emplace(set, static_cast<int>(states_.size()));
         if (is_new) {
-            memory_.add(2 * set.size() * sizeof(int) + state_bytes);
+            memory_.add(2 * set.size() * sizeof(int) + place_set_bytes);
             states_.push_back(std::move(set));
             steps_.emplace_back();
         }
@@ -294,7 +294,7 @@ class string_automaton {
         auto known = rules_.find(key);
         if (known != rules_.end()) return known->second;
         if (rules_.size() >= states_max) too_large();
-        memory_.add(2 * key.size() * sizeof(int) + state_bytes);
+        memory_.add(2 * key.size() * sizeof(int) + place_set_bytes);
         const symbol rule = builder_.new_rule();
         rules_.emplace(key, rule);
         waiting_.emplace_back(key, rule);

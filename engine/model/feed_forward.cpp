@@ -9,15 +9,12 @@
 #include <span>
 
 #include "engine/kernels/gemm.hpp"
+#include "engine/model/area.hpp"
 #include "engine/model/mixers/gates.hpp"
 
 namespace semantic::engine {
 
 namespace {
-
-std::size_t area(int rows, int cols) {
-    return static_cast<std::size_t>(rows) * static_cast<std::size_t>(cols);
-}
 
 /// Whether what multiplies the layer's input is. A matrix whose rows no blocks fill is not, and
 /// loses nothing of activations.

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "engine/kernels/task_runner.hpp"
+#include "engine/model/area.hpp"
 #include "engine/model/feed_forward.hpp"
 #include "engine/model/layout_check.hpp"
 #include "engine/model/mixers/attention_mixer.hpp"
@@ -27,8 +28,6 @@ namespace {
 /// 4-bit weights, so the second panel's pass over the weights costs nothing, while scratch stays
 /// small: one panel of a 1B model's MLP is 16 MiB.
 constexpr int panel_rows_max = 256;
-
-std::size_t area(int rows, int cols) { return as_size(rows) * as_size(cols); }
 
 /// Of the widest matrix outside the feed-forward.
 int inputs_max(const model_config& config) {

@@ -10,7 +10,7 @@ namespace semantic::engine {
 namespace {
 
 // When to ask again for an agent whose newest memory cannot be found.
-constexpr std::chrono::seconds retry_after{2};
+constexpr std::chrono::seconds refresh_again_after{2};
 
 }  // namespace
 
@@ -35,7 +35,7 @@ void agent_refresh::refresh(const job_ptr& work, const storage::agent_id& agent)
                 return outputs_.refuse(work, {failure_kind::overloaded,
                                               "the newest memory of agent " + agent.str() +
                                                   " cannot be found in the object store now",
-                                              retry_after});
+                                              refresh_again_after});
         }
         const auto& parent = work->request.parent;
         const bool needs_parent = parent && agent != *parent && !store_.find(agent);
@@ -49,7 +49,7 @@ void agent_refresh::refresh(const job_ptr& work, const storage::agent_id& agent)
         outputs_.refuse(work, {failure_kind::overloaded,
                                "the newest memory of agent " + agent.str() +
                                    " cannot be found: too much disk work is waiting",
-                               retry_after});
+                               refresh_again_after});
     else
         outputs_.arrive(work);
 }

@@ -112,7 +112,7 @@ std::optional<std::string> parse_effort(const json_cursor& root) {
 }
 
 /// As the vendor has it, a request that does not speak of thinking wants none.
-engine::thinking_params parse_thinking(const json_cursor& root) {
+engine::thinking_params parse_thinking_params(const json_cursor& root) {
     engine::thinking_params thinking;
     thinking.enabled = false;
     thinking.effort = parse_effort(root);
@@ -207,7 +207,7 @@ messages_request parse_root(const json_cursor& root, const messages_limits& limi
         request.stop_sequences = parse_stop_list(*list, limits);
     request.ending = parse_ending(root, request.max_tokens, limits);
     request.sampling = parse_sampling(root, limits, -1);
-    request.thinking = parse_thinking(root);
+    request.thinking = parse_thinking_params(root);
     parse_template_values(root, request.thinking, request.chat);
     request.shows_thinking = request.thinking.enabled.value_or(false);
     request.hides_thinking = parse_display(root);
@@ -251,7 +251,7 @@ result<count_tokens_request> parse_count_tokens(std::string_view body,
         request.thread = parse_thread(root, limits);
         left_out_names left_out;
         request.chat = parse_chat(root, request.thread, limits, threads, left_out);
-        request.thinking = parse_thinking(root);
+        request.thinking = parse_thinking_params(root);
         request.edits = parse_context_edits(root, limits, left_out);
         parse_template_values(root, request.thinking, request.chat);
         parse_end(root, {}, request.thinking.enabled.value_or(false), true, request.chat);

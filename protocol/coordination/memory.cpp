@@ -11,7 +11,7 @@ namespace {
 constexpr std::string_view persist_head = "persist_";
 constexpr const char* nothing_new = "It is your turn to speak.";
 
-const agent& agent_at(const session& s, int index) {
+const agent& member_at(const session& s, int index) {
     return s.agents[static_cast<std::size_t>(index)];
 }
 
@@ -40,11 +40,11 @@ std::string indented(std::string_view text) {
 std::string line_for(const session& s, const line& shown, int reader) {
     if (shown.sender == nobody && shown.sender_name.empty()) return indented(shown.text);
     std::string sender =
-        shown.sender == nobody ? shown.sender_name : agent_at(s, shown.sender).name;
+        shown.sender == nobody ? shown.sender_name : member_at(s, shown.sender).name;
     if (shown.sender == reader) sender = "You";
     if (shown.to != nobody)
-        sender +=
-            shown.to == reader ? ", to you alone" : ", to " + agent_at(s, shown.to).name + " alone";
+        sender += shown.to == reader ? ", to you alone"
+                                     : ", to " + member_at(s, shown.to).name + " alone";
     return sender + ": " + indented(shown.text);
 }
 
@@ -78,7 +78,7 @@ void append_entry(const session& s, const memory& memory, const agent& reader,
 std::vector<std::string> new_parts(const session& s, const memory& memory, int reader,
                                    std::size_t reads) {
     std::vector<std::string> parts;
-    const agent& self = agent_at(s, reader);
+    const agent& self = member_at(s, reader);
     append_entry(s, memory, self, parts);
     for (std::size_t i = self.lines_read; i < std::min(reads, s.lines.size()); ++i) {
         const line& one = s.lines[i];
@@ -181,13 +181,13 @@ std::string reading_of(const session& s, const memory& memory, const turn_plan& 
 
 std::size_t unread_bytes(const session& s, int agent, std::size_t reads) noexcept {
     std::size_t bytes = 0;
-    for (std::size_t i = agent_at(s, agent).lines_read; i < std::min(reads, s.lines.size()); ++i)
+    for (std::size_t i = member_at(s, agent).lines_read; i < std::min(reads, s.lines.size()); ++i)
         if (may_see(s.lines[i], agent)) bytes += s.lines[i].text.size();
     return bytes;
 }
 
 prompt prompt_of(const session& s, const memory& memory, const turn_plan& plan) {
-    return prompt_with(agent_at(s, plan.agent), memory, reading_of(s, memory, plan));
+    return prompt_with(member_at(s, plan.agent), memory, reading_of(s, memory, plan));
 }
 
 std::optional<prompt> prompt_ahead(const session& s, const memory& memory, const turn_plan& plan,
@@ -199,13 +199,13 @@ std::optional<prompt> prompt_ahead(const session& s, const memory& memory, const
     // have the end of a line and its break in one token.
     std::string reading = joined(parts);
     if (is_followed || !plan.cue.empty()) reading += '\n';
-    return prompt_with(agent_at(s, plan.agent), memory, std::move(reading));
+    return prompt_with(member_at(s, plan.agent), memory, std::move(reading));
 }
 
 prompt prompt_aside(const session& s, const memory& memory, int agent, std::string_view question) {
     std::vector<std::string> parts = new_parts(s, memory, agent, s.lines.size());
     parts.emplace_back(question);
-    return prompt_with(agent_at(s, agent), memory, joined(parts));
+    return prompt_with(member_at(s, agent), memory, joined(parts));
 }
 
 bool remember(memory& memory, const agent& speaker, std::string reading, std::string answer) {

@@ -94,10 +94,10 @@ struct describe {
         return event;
     }
     json::object operator()(const memory_left& e) const {
-        return {{"event", to_string(e.fate)}, {"agent", e.agent.str()}};
+        return {{"event", engine::to_string(e.fate)}, {"agent", e.agent.str()}};
     }
     json::object operator()(const agent_changed& e) const {
-        json::object event{{"event", to_string(e.kind)}, {"agent", e.agent.str()}};
+        json::object event{{"event", engine::to_string(e.kind)}, {"agent", e.agent.str()}};
         if (e.parent) event["parent"] = e.parent->str();
         return event;
     }

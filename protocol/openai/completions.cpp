@@ -44,7 +44,7 @@ std::optional<int> parse_top_scores(const json_cursor& root) {
     return static_cast<int>(field->as_integer(0, top_scores_max));
 }
 
-completion_request parse_root(const json_cursor& root, const chat_limits& limits) {
+completion_request parse_completion_root(const json_cursor& root, const chat_limits& limits) {
     completion_request request;
     request.model = bounded_at(root, "model", limits.id_bytes_max);
     refuse_foreign_fields(root);
@@ -84,8 +84,8 @@ json::object choice_object(std::size_t index, std::string_view text, json::value
             {"finish_reason", std::move(reason)}};
 }
 
-std::string chunk_of(const reply_options& options, json::array choices, json::value usage,
-                     json::value memory = nullptr) {
+std::string completion_chunk(const reply_options& options, json::array choices, json::value usage,
+                             json::value memory = nullptr) {
     json::object chunk = head_of(options);
     chunk["choices"] = std::move(choices);
     if (options.include_usage) chunk["usage"] = std::move(usage);
@@ -104,8 +104,9 @@ engine::generation_request completion_request::take_generation(
 }
 
 result<completion_request> parse_completion(std::string_view body, const chat_limits& limits) {
-    return read_object(body, limits.json,
-                       [&](const json_cursor& root) { return parse_root(root, limits); });
+    return read_object(body, limits.json, [&](const json_cursor& root) {
+        return parse_completion_root(root, limits);
+    });
 }
 
 void older_scores::add(std::span<const engine::token_scores> scores) {
@@ -145,25 +146,25 @@ void completion_stream::on_scores(std::span<const engine::token_scores> scores) 
 
 std::string completion_stream::on_text(std::string_view text) {
     if (ended_ || text.empty()) return {};
-    return chunk_of(options_, {choice_object(current_, text, scores_[current_].take(), nullptr)},
-                    nullptr);
+    return completion_chunk(
+        options_, {choice_object(current_, text, scores_[current_].take(), nullptr)}, nullptr);
 }
 
 std::string completion_stream::on_choice_finished(const engine::choice_finished& event) {
     if (ended_ || event.choice == 0) return {};
     const auto index = static_cast<std::size_t>(event.choice);
-    return chunk_of(options_, {choice_object(index, {}, nullptr, finish_reason(event.why, false))},
-                    nullptr);
+    return completion_chunk(
+        options_, {choice_object(index, {}, nullptr, finish_reason(event.why, false))}, nullptr);
 }
 
 std::string completion_stream::on_finished(const engine::finished& event) {
     if (auto f = unfinished(event)) return on_failed(*f);
     if (std::exchange(ended_, true)) return {};
     std::string bytes =
-        chunk_of(options_, {choice_object(0, {}, nullptr, finish_reason(event.why, false))},
-                 nullptr, memory_object(agent_, usage_, event));
+        completion_chunk(options_, {choice_object(0, {}, nullptr, finish_reason(event.why, false))},
+                         nullptr, memory_object(agent_, usage_, event));
     if (options_.include_usage)
-        bytes += chunk_of(options_, {}, usage_object(usage_, event.output_tokens, 0));
+        bytes += completion_chunk(options_, {}, usage_object(usage_, event.output_tokens, 0));
     return bytes + sse_event("", "[DONE]");
 }
 

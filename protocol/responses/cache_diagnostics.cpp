@@ -24,7 +24,7 @@ json::value member(const json::object& object, std::string_view first, std::stri
 struct compared_field {
     std::string_view first, then, reason;
 };
-constexpr compared_field fields[]{
+constexpr compared_field compared_fields[]{
     {"tools", {}, "tools_changed"},
     {"text", "format", "text_format_changed"},
     {"reasoning", "effort", "reasoning_effort_changed"},
@@ -52,7 +52,7 @@ cache_comparison compare_with(const json::object& earlier, const std::string& mo
         made.changed = "model_changed";
         return made;
     }
-    for (const compared_field& each : fields) {
+    for (const compared_field& each : compared_fields) {
         if (member(earlier, each.first, each.then) == member(repeated, each.first, each.then))
             continue;
         made.changed = each.reason;

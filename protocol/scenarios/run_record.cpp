@@ -23,7 +23,7 @@ struct raw_run {
     std::string id, yaml, request;
 };
 
-raw_run read_run(const json_cursor& root) {
+raw_run read_raw_run(const json_cursor& root) {
     const json_cursor format = root.at("format");
     if (format.ok() && format.as_integer(0, run_record_format) != run_record_format)
         format.fail(errc::bad_value, "is another format than this server's");
@@ -46,8 +46,8 @@ std::string to_record(const kept_run& run) {
 }
 
 result<kept_run> kept_run_of(std::string_view record) {
-    auto raw =
-        read_object(record, json_limits{.bytes_max = anything, .values_max = anything}, read_run);
+    auto raw = read_object(record, json_limits{.bytes_max = anything, .values_max = anything},
+                           read_raw_run);
     if (!raw) return raw.error();
     auto scenario = parse_scenario(raw->yaml);
     if (!scenario) return scenario.error();

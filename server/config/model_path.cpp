@@ -27,7 +27,7 @@ constexpr std::string_view gguf_ending = ".gguf";
 constexpr std::string_view hub_prefix = "models--";
 constexpr const char* default_model = "semantic-tiny";
 
-std::string lower(std::string_view text) {
+std::string lower_case(std::string_view text) {
     std::string copy(text);
     for (char& c : copy) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
     return copy;
@@ -49,7 +49,8 @@ bool is_folder(const fs::directory_entry& entry) {
 
 /// Next to a model, mmproj files hold its vision part.
 bool is_gguf(const std::string& file_name) {
-    return lower(file_name).ends_with(gguf_ending) && !lower(file_name).starts_with("mmproj");
+    return lower_case(file_name).ends_with(gguf_ending) &&
+           !lower_case(file_name).starts_with("mmproj");
 }
 
 /// GGUF models of a folder: name without ending and part number -> the first file.
@@ -121,7 +122,7 @@ result<std::string> model_of_folder(const std::string& called, const fs::path& f
 }
 
 /// models--ORG--NAME as ORG/NAME; nothing of another folder.
-std::optional<std::string> hub_name(const std::string& folder) {
+std::optional<std::string> name_at_hub(const std::string& folder) {
     if (!folder.starts_with(hub_prefix)) return std::nullopt;
     std::string name = folder.substr(hub_prefix.size());
     if (const auto at = name.find("--"); at != name.npos) name.replace(at, 2, "/");
@@ -152,7 +153,7 @@ std::string id_of(const fs::path& path) {
     fs::path whole = fs::absolute(path, ec).lexically_normal();
     if (!whole.has_filename()) whole = whole.parent_path();
     if (whole.parent_path().filename() == "snapshots")
-        if (auto name = hub_name(whole.parent_path().parent_path().filename().string()))
+        if (auto name = name_at_hub(whole.parent_path().parent_path().filename().string()))
             return *name;
     return gguf_stem(whole.filename().string());
 }
@@ -170,7 +171,7 @@ result<found_model> model_at(const fs::path& path) {
         if (!file) return file.error();
         return found_model{std::move(*file), id_of(path)};
     }
-    if (!lower(path.string()).ends_with(gguf_ending) && !starts_as_gguf(path))
+    if (!lower_case(path.string()).ends_with(gguf_ending) && !starts_as_gguf(path))
         return failure{errc::incompatible,
                        path.string() +
                            ": a model is a folder with config.json and *.safetensors, or a .gguf "
@@ -201,7 +202,7 @@ std::map<std::string, fs::path> embedded_models(const fs::path& embedded) {
 std::vector<std::string> hub_models(const fs::path& hub) {
     std::vector<std::string> names;
     for (const auto& [name, entry] : entries_of(hub))
-        if (auto model = hub_name(name)) names.push_back(std::move(*model));
+        if (auto model = name_at_hub(name)) names.push_back(std::move(*model));
     return names;
 }
 
@@ -238,7 +239,7 @@ fs::path at_home(std::string_view named, const model_places& places) {
     return fs::path(named);
 }
 
-fs::path variable(const char* name) {
+fs::path path_in(const char* name) {
     const char* value = std::getenv(name);
     return value == nullptr ? fs::path() : fs::path(value);
 }
@@ -270,22 +271,22 @@ fs::path find_embedded_models(const fs::path& executable) {
 
 model_places model_places::of_environment() {
     model_places places;
-    places.home = variable("HOME");
-    fs::path cache = variable("XDG_CACHE_HOME");
+    places.home = path_in("HOME");
+    fs::path cache = path_in("XDG_CACHE_HOME");
     if (!places.home.empty()) {
         places.own = places.home / ".semantic" / "models";
         if (cache.empty()) cache = places.home / ".cache";
     }
-    fs::path hugging_face = variable("HF_HOME");
+    fs::path hugging_face = path_in("HF_HOME");
     if (hugging_face.empty() && !cache.empty()) hugging_face = cache / "huggingface";
     places.embedded = find_embedded_models(executable_path(""));
-    places.hub = variable("HF_HUB_CACHE");
+    places.hub = path_in("HF_HUB_CACHE");
     if (places.hub.empty() && !hugging_face.empty()) places.hub = hugging_face / "hub";
     return places;
 }
 
 std::string gguf_stem(std::string_view file_name) {
-    if (!lower(file_name).ends_with(gguf_ending)) return std::string(file_name);
+    if (!lower_case(file_name).ends_with(gguf_ending)) return std::string(file_name);
     file_name.remove_suffix(gguf_ending.size());
     constexpr std::string_view part = "-00001-of-00003";  // each 0 to 3 matches any digit
     if (file_name.size() <= part.size()) return std::string(file_name);

@@ -15,7 +15,7 @@ std::size_t bytes_of(const protocol::scenarios::kept_run& run) {
     return run_own_bytes + copies_of_scenario * run.scenario.source.size() + run.request.size();
 }
 
-protocol::failure is_busy(const std::string& id) {
+protocol::failure run_is_busy(const std::string& id) {
     return fail(errc::conflict, "Run " + id + " is under way");
 }
 
@@ -92,7 +92,7 @@ protocol::result<run_registry::driven> run_registry::begin(const storage::tenant
     std::lock_guard lock(mutex_);
     const auto found = runs_.find(key(tenant, id));
     if (found == runs_.end()) return no_run(id);
-    if (found->second.stop != nullptr) return is_busy(id);
+    if (found->second.stop != nullptr) return run_is_busy(id);
     found->second.stop = std::make_shared<std::atomic<bool>>(false);
     return driven(*this, found->first, found->second.stop);
 }

@@ -19,7 +19,7 @@ namespace {
 constexpr std::size_t lines_rest_bytes_max = std::size_t{256} << 10;
 constexpr std::size_t exchanges_rest_bytes_max = std::size_t{64} << 10;
 
-protocol::failure is_busy(const std::string& id) {
+protocol::failure session_is_busy(const std::string& id) {
     return fail(errc::conflict, "Session " + id + " is taking a turn");
 }
 
@@ -306,7 +306,7 @@ protocol::result<session_registry::begun> session_registry::begin_once(
         made.reply = std::move(*before);
     }
     if (made.reply != nullptr) return made;
-    if (found->is_running) return is_busy(id);
+    if (found->is_running) return session_is_busy(id);
     found->is_running = true;
     made.turn.emplace(running(*this, key(tenant, id)));
     return made;

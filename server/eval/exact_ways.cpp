@@ -20,7 +20,7 @@ using storage::token_id;
 
 constexpr int asked_every = 16;    // positions of the prefix; after it each one is compared
 constexpr int behind_prefix = 40;  // tokens
-constexpr int piece = 37;          // a prime: pieces end at any place of a group and of a block
+constexpr int piece_tokens = 37;   // a prime: pieces end at any place of a group and of a block
 constexpr int read_singly = 8;     // tokens at the text's end, as an answer's are
 constexpr int one_thread_chunk = 256;
 constexpr int into_block = 101;  // where the text is parted: at no group's end
@@ -82,7 +82,7 @@ std::vector<way_outcome> exact_ways::run(const std::function<void(const std::str
 void exact_ways::in_pieces(way_outcome& outcome) {
     const auto sequence = model_.start();
     const int end = static_cast<int>(tokens_.size());
-    read_on(outcome, model_, *sequence, end - read_singly, piece);
+    read_on(outcome, model_, *sequence, end - read_singly, piece_tokens);
     read_on(outcome, model_, *sequence, end, 1);
 }
 

@@ -24,7 +24,7 @@ namespace {
 using storage::token_id;
 
 constexpr int tokens_default = 600;  // two blocks of 256 and a tail
-constexpr int tokens_max = 1 << 20;
+constexpr int read_tokens_max = 1 << 20;
 constexpr int chunk_tokens = 512;
 
 /// A new directory, which goes with all that is in it.
@@ -57,7 +57,7 @@ struct exactness_options {
 };
 
 std::vector<token_id> read_tokens(const options& given) {
-    const int wanted = given.number("tokens", exact_ways::tokens_min, tokens_max);
+    const int wanted = given.number("tokens", exact_ways::tokens_min, read_tokens_max);
     const bool own = given.has("text");
     const std::string text = own ? read_text_file(given.get<std::string>("text"))
                                  : std::string(engine::calibration_text());
@@ -70,7 +70,7 @@ std::vector<token_id> read_tokens(const options& given) {
     return tokens;
 }
 
-exactness_options read_options(const options& given) {
+exactness_options read_exactness_options(const options& given) {
     exactness_options read;
     const auto& kv = given.get<std::string>("kv");
     read.all = kv == "all";
@@ -147,7 +147,7 @@ int run_exactness(const command& self, const std::vector<std::string>& words) {
                 "UTF-8 text to read; - is standard input (left out: the one that recipes are "
                 "measured on)");
     if (!given.parse(words)) return 0;
-    const exactness_options options = read_options(given);
+    const exactness_options options = read_exactness_options(given);
     std::unique_ptr<offline_model> first;
     if (options.all) first = make_model(options, "16", nullptr);
     int rows = 0, others = 0;

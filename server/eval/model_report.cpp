@@ -21,7 +21,7 @@ namespace semantic::eval {
 
 namespace {
 
-constexpr int block_tokens = 256;
+constexpr int report_block_tokens = 256;
 constexpr std::uint64_t tokenizer_bytes_max = std::uint64_t{64} << 20;
 
 class inspection {
@@ -175,7 +175,7 @@ class inspection {
             cost.bits = each.recipe.mean_bits();
             try {
                 const auto layout =
-                    engine::make_kv_layout(*report_.config, each.recipe, block_tokens);
+                    engine::make_kv_layout(*report_.config, each.recipe, report_block_tokens);
                 cost.bytes_per_token = layout.bytes_per_token();
                 cost.lasting_bytes_per_token = engine::lasting_bytes_per_token(layout);
                 cost.agents_4k = agents_in(layout, 4096);

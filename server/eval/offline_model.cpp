@@ -16,7 +16,7 @@ namespace {
 
 using storage::token_id;
 
-constexpr int block_tokens = 256;
+constexpr int offline_block_tokens = 256;
 
 const engine::kernel_table* kernels_named(const std::string& name) {
     const engine::kernel_table* found = engine::find_kernels(name);
@@ -34,7 +34,7 @@ engine::weight_form form_named(const std::string& name) {
 storage::kv_layout make_layout(const engine::model_config& config,
                                const storage::kv_recipe& recipe) {
     try {
-        return engine::make_kv_layout(config, recipe, block_tokens);
+        return engine::make_kv_layout(config, recipe, offline_block_tokens);
     } catch (const std::invalid_argument& error) {
         throw bad_input("KV " + std::string(storage::name_of(recipe)) + ": " + error.what());
     }
@@ -63,7 +63,8 @@ offline_model::offline_model(const offline_options& options)
         progress.show(static_cast<std::size_t>(done), files.size(),
                       std::to_string(static_cast<int>(fraction * 100)) + " %");
     };
-    const auto plain = engine::make_kv_layout(config_, storage::kv_recipe(16), block_tokens);
+    const auto plain =
+        engine::make_kv_layout(config_, storage::kv_recipe(16), offline_block_tokens);
     arena_->run([&] {
         model_ = take(engine::transformer::load(options.directory, config_, plain, *kernels_,
                                                 {1, 1}, form, show));
@@ -84,7 +85,7 @@ offline_model::offline_model(const offline_model& other, const std::string& kv, 
 /// Of the pool.
 std::size_t offline_model::frames(const storage::kv_layout& layout) const {
     const auto blocks =
-        static_cast<std::size_t>((options_.tokens_max + block_tokens - 1) / block_tokens);
+        static_cast<std::size_t>((options_.tokens_max + offline_block_tokens - 1) / block_tokens);
     return static_cast<std::size_t>(options_.sequences) *
            (std::max<std::size_t>(blocks, 1) * storage::frames_of_block(layout) +
             2 * layout.wide_frames() + 4 * layout.state_frames());

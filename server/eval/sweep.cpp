@@ -17,7 +17,7 @@ namespace {
 constexpr int hours_max = 24 * 365 * 10;
 constexpr int days_max = 365 * 10;
 
-unsigned long long shown(std::uint64_t number) { return number; }
+unsigned long long printed(std::uint64_t number) { return number; }
 
 std::unique_ptr<storage::object_store> open(const std::string& url, const std::string& key_file) {
     auto opened =
@@ -30,14 +30,15 @@ std::unique_ptr<storage::object_store> open(const std::string& url, const std::s
 }
 
 void print(const storage::sweep_report& report, bool only_looks) {
-    std::printf("manifests   %llu\n", shown(report.manifests));
-    std::printf("tombstones  %llu\n", shown(report.tombstones));
-    std::printf("blocks      %llu\n", shown(report.blocks));
-    std::printf("unneeded    %llu\n", shown(report.unneeded));
+    std::printf("manifests   %llu\n", printed(report.manifests));
+    std::printf("tombstones  %llu\n", printed(report.tombstones));
+    std::printf("blocks      %llu\n", printed(report.blocks));
+    std::printf("unneeded    %llu\n", printed(report.unneeded));
     std::printf("%s %llu, %llu bytes\n", only_looks ? "would go   " : "removed    ",
-                shown(report.removed), shown(report.removed_bytes));
+                printed(report.removed), printed(report.removed_bytes));
     if (report.unreadable > 0)
-        std::printf("nothing goes while %llu manifests cannot be read\n", shown(report.unreadable));
+        std::printf("nothing goes while %llu manifests cannot be read\n",
+                    printed(report.unreadable));
 }
 
 }  // namespace

@@ -104,12 +104,6 @@ protocol::result<std::vector<engine::agent_info>> agents_to_delete(const request
     return found;
 }
 
-response no_content() {
-    response empty;
-    empty.status = 204;
-    return empty;
-}
-
 response created(std::string body) {
     response made = json_response(std::move(body));
     made.status = 201;
@@ -269,7 +263,7 @@ net::awaitable<reply> post_agent(const services& server, const request& incoming
     };
     auto fault = co_await blocking(server, incoming, work);
     if (fault) co_return error_response(incoming, *fault);
-    if (change->drops) co_return no_content();
+    if (change->drops) co_return empty_response();
     auto now = incoming.engine->inspect(agent);
     if (!now) co_return error_response(incoming, agents::no_agent(agent));
     co_return json_response(agents::changed_body(card_of(*now), model_of(incoming), prefetched));
@@ -287,7 +281,7 @@ net::awaitable<reply> delete_agent(const services& server, const request& incomi
             incoming, fail(errc::bad_value, "evict_only: must be true or false", "evict_only"));
     if (evict_only == "true") {
         reply evicted = co_await evict(server, incoming);
-        co_return evicted->status == 200 ? no_content() : std::move(evicted);
+        co_return evicted->status == 200 ? empty_response() : std::move(evicted);
     }
     const std::string deletes_branches = incoming.query("branches").value_or("true");
     if (deletes_branches != "true" && deletes_branches != "false")
@@ -313,7 +307,7 @@ net::awaitable<reply> delete_agent(const services& server, const request& incomi
     };
     auto fault = co_await blocking(server, incoming, work);
     if (fault) co_return error_response(incoming, *fault);
-    co_return no_content();
+    co_return empty_response();
 }
 
 net::awaitable<reply> post_agent_generate(const services& server, const request& incoming,

@@ -34,12 +34,6 @@ protocol::request_limits limits_of(const services& server) {
     return limits;
 }
 
-response no_content() {
-    response empty;
-    empty.status = 204;
-    return empty;
-}
-
 using text = protocol::result<std::string>;
 using keyed_request = session_registry::keyed_request;
 using optional_key = std::optional<keyed_request>;
@@ -494,7 +488,7 @@ net::awaitable<reply> delete_session(const services& server, const request& inco
         return true;
     };
     co_await run_on(choose_workers(server, incoming, job_length::long_job), std::move(destroy));
-    co_return no_content();
+    co_return empty_response();
 }
 
 net::awaitable<reply> post_session_turn(const services& server, const request& incoming,
@@ -571,7 +565,7 @@ net::awaitable<reply> delete_prefix_caches(const services& server, const request
     };
     auto erased = co_await run_on(choose_workers(server, incoming, job_length::long_job), erase);
     if (!erased) co_return error_response(incoming, erased.error());
-    co_return no_content();
+    co_return empty_response();
 }
 
 }  // namespace semantic::server

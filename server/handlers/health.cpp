@@ -20,10 +20,10 @@ namespace {
 namespace json = boost::json;
 
 response status_reply(int status, json::object body) {
-    response reply = json_response(protocol::to_text(json::value(std::move(body))));
-    reply.status = status;
-    if (status == 503) reply.fields.emplace_back("retry-after", "1");
-    return reply;
+    response told = json_response(protocol::to_text(json::value(std::move(body))));
+    told.status = status;
+    if (status == 503) told.fields.emplace_back("retry-after", "1");
+    return told;
 }
 
 void add_model(json::object& body, const char* key, const services& server,

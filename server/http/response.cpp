@@ -34,6 +34,12 @@ response json_response(std::string body) {
     return reply;
 }
 
+response empty_response() {
+    response empty;
+    empty.status = 204;
+    return empty;
+}
+
 response text_response(std::string body, std::string content_type) {
     response reply;
     reply.body = std::move(body);

@@ -23,6 +23,8 @@ struct response {
 };
 
 response json_response(std::string body);
+/// 204: done, and there is nothing to say of it.
+response empty_response();
 response text_response(std::string body, std::string content_type);
 /// In the dialect of `to`, with the headers that say when to retry.
 response error_response(const request& to, const protocol::failure& failure);

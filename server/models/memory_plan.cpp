@@ -17,15 +17,17 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::uint64_t mib = std::uint64_t{1} << 20;
+constexpr std::uint64_t mebibyte = std::uint64_t{1} << 20;
 // What was measured of a server without a model's part, with room.
-constexpr std::uint64_t process_bytes = 64 * mib;
+constexpr std::uint64_t process_bytes = 64 * mebibyte;
 // A token's texts, its place in the tokenizer and in the tries of grammars.
 constexpr std::uint64_t bytes_per_token_of_vocabulary = 512;
 // Activations go through the layers in panels of so many rows.
 constexpr std::uint64_t panel_rows = 512;
 
-std::string in_mib(std::uint64_t bytes) { return std::to_string((bytes + mib / 2) / mib) + " MiB"; }
+std::string in_mib(std::uint64_t bytes) {
+    return std::to_string((bytes + mebibyte / 2) / mebibyte) + " MiB";
+}
 
 bool is_weights(const fs::path& file) {
     return file.extension() == ".safetensors" || file.extension() == ".gguf";

@@ -13,7 +13,6 @@ namespace semantic::server {
 
 namespace {
 
-using storage::errc;
 using storage::failure;
 using storage::result;
 
@@ -164,7 +163,7 @@ class file_reader {
 
 failure fault_at(const std::string& called, int line, const std::string& message) {
     const std::string place = line > 0 ? called + ":" + std::to_string(line) : called;
-    return {errc::bad_value, place + ": " + message};
+    return {storage::errc::bad_value, place + ": " + message};
 }
 
 }  // namespace
@@ -187,7 +186,7 @@ result<models_file> read_models_file(const std::string& path) {
     std::string text(models_file_bytes_max + 1, '\0');
     if (file) file.read(text.data(), static_cast<std::streamsize>(text.size()));
     if (file.bad() || (!file && !file.eof()))
-        return failure{errc::not_found, "cannot read the models file " + path};
+        return failure{storage::errc::not_found, "cannot read the models file " + path};
     text.resize(static_cast<std::size_t>(file.gcount()));
     return parse_models_file(text, path);
 }

@@ -10,7 +10,6 @@ namespace semantic::server {
 
 namespace {
 
-using storage::errc;
 using storage::failure;
 using storage::result;
 
@@ -79,8 +78,9 @@ result<std::size_t> add_wanted(model_list& models, const registry_sources& from)
     if (!found) return found.error();
     if (auto known = find_path(models, found->path)) return *known;
     if (find_in(models, found->id))
-        return failure{errc::bad_value, "--model " + from.wanted + " would be called " + found->id +
-                                            ", which is the name of another model already"};
+        return failure{storage::errc::bad_value,
+                       "--model " + from.wanted + " would be called " + found->id +
+                           ", which is the name of another model already"};
     models.push_back({found->id, {}, found->path, {}, {}});
     return models.size() - 1;
 }
@@ -89,17 +89,18 @@ result<std::size_t> choose_start(model_list& models, const registry_sources& fro
     if (!from.wanted.empty()) return add_wanted(models, from);
     if (!from.file.default_name.empty()) {
         if (auto known = find_in(models, from.file.default_name)) return *known;
-        return failure{errc::bad_value, from.models_file_name + ": default '" +
-                                            from.file.default_name + "' is none of its models"};
+        return failure{storage::errc::bad_value, from.models_file_name + ": default '" +
+                                                     from.file.default_name +
+                                                     "' is none of its models"};
     }
     if (!from.file.models.empty() || models.size() == 1) return std::size_t{0};
     if (models.size() > 1)
-        return failure{errc::not_found,
+        return failure{storage::errc::not_found,
                        "--models-dir has several models, name the one to start "
                        "with by --model: " +
                            registry(models, 0).names()};
     if (from.embedded.empty())
-        return failure{errc::not_found,
+        return failure{storage::errc::not_found,
                        "the embedded model is not next to this program; name one with --model"};
     auto found = from.find(from.embedded);
     if (!found) return found.error();
@@ -145,7 +146,7 @@ result<made_registry> make_registry(const registry_sources& from) {
     auto start = choose_start(models, from);
     if (!start) return start.error();
     if (const registered_model& first = models[*start]; !first.fault.empty())
-        return failure{errc::not_found, first.fault};
+        return failure{storage::errc::not_found, first.fault};
     for (const registered_model& each : models)
         if (!each.fault.empty()) notes.push_back(each.name + " cannot be loaded: " + each.fault);
     return made_registry{registry(std::move(models), *start), std::move(notes)};

@@ -18,8 +18,8 @@ namespace semantic::storage {
 
 namespace {
 
-constexpr const char* format_name = "semantic-agent-cache";
-constexpr const char* format_version = "1";
+constexpr const char* agent_format_name = "semantic-agent-cache";
+constexpr const char* agent_format_version = "1";
 constexpr std::string_view note_prefix = "note.";
 constexpr const char* metadata_sum = "xxh3_128.metadata";
 
@@ -182,8 +182,8 @@ metadata_map metadata_of(const agent_state& state, const block_hash& fingerprint
         lengths.push_back(end - before);
         before = end;
     }
-    metadata_map metadata = {{"format", format_name},
-                             {"format_version", format_version},
+    metadata_map metadata = {{"format", agent_format_name},
+                             {"format_version", agent_format_version},
                              {"fingerprint", fingerprint.hex()},
                              {"agent", state.id.str()},
                              {"token_count", std::to_string(state.tokens.size())},
@@ -200,10 +200,11 @@ metadata_map metadata_of(const agent_state& state, const block_hash& fingerprint
 /// without one are older. Errors: corrupt, incompatible.
 result<void> check_format(const metadata_map& metadata, const block_hash& fingerprint,
                           const std::string& recipe) {
-    const std::pair<const char*, std::string> expected[] = {{"format", format_name},
-                                                            {"format_version", format_version},
-                                                            {"kv_recipe", recipe},
-                                                            {"fingerprint", fingerprint.hex()}};
+    const std::pair<const char*, std::string> expected[] = {
+        {"format", agent_format_name},
+        {"format_version", agent_format_version},
+        {"kv_recipe", recipe},
+        {"fingerprint", fingerprint.hex()}};
     for (const auto& [key, value] : expected) {
         if (key == std::string_view("kv_recipe") && !metadata.contains(key)) continue;
         const auto found = field(metadata, key);

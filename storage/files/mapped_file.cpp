@@ -22,7 +22,7 @@ namespace semantic::storage {
 
 namespace {
 
-failure os_failure(const std::string& path, const char* call) {
+failure mapping_failure(const std::string& path, const char* call) {
     const int code = errno;
     return {code == ENOENT ? errc::not_found : errc::io,
             path + ": " + call + ": " + std::strerror(code)};
@@ -115,10 +115,10 @@ void report_unreadable_pages(const char* program) noexcept {
 
 result<mapped_file> mapped_file::open(const std::string& path) {
     const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
-    if (fd < 0) return os_failure(path, "open");
+    if (fd < 0) return mapping_failure(path, "open");
     struct stat status {};
     if (::fstat(fd, &status) != 0) {
-        const failure f = os_failure(path, "fstat");
+        const failure f = mapping_failure(path, "fstat");
         ::close(fd);
         return f;
     }
@@ -132,7 +132,7 @@ result<mapped_file> mapped_file::open(const std::string& path) {
         return failure{errc::corrupt, path + ": the file is empty: incomplete download?"};
     }
     void* mapped = ::mmap(nullptr, file_bytes, PROT_READ, MAP_PRIVATE, fd, 0);
-    const failure map_failure = mapped == MAP_FAILED ? os_failure(path, "mmap") : failure{};
+    const failure map_failure = mapped == MAP_FAILED ? mapping_failure(path, "mmap") : failure{};
     ::close(fd);
     if (mapped == MAP_FAILED) return map_failure;
     const std::span bytes(static_cast<const std::byte*>(mapped), file_bytes);

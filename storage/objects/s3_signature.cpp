@@ -26,7 +26,7 @@ std::string hex_of_bytes(std::string_view bytes) {
 }
 
 /// Without blanks at the ends, and one blank for several.
-std::string trimmed(std::string_view value) {
+std::string trimmed_field(std::string_view value) {
     std::string out;
     for (char each : value) {
         const bool is_blank = each == ' ' || each == '\t';
@@ -123,7 +123,7 @@ std::string s3_authorization(const s3_signed_request& request, const s3_credenti
     std::sort(headers.begin(), headers.end());
     std::string header_lines, names;
     for (const auto& [name, value] : headers) {
-        header_lines += name + ":" + trimmed(value) + "\n";
+        header_lines += name + ":" + trimmed_field(value) + "\n";
         names += (names.empty() ? "" : ";") + name;
     }
     const std::string canonical = request.method + "\n" + request.path + "\n" +

@@ -135,18 +135,18 @@ void check_divisors(fields& source, const model_config& out) {
     }
 }
 
-constexpr int head_dim_max = 1024, heads_max = 4096;
+constexpr int own_head_dim_max = 1024, own_heads_max = 4096;
 
 /// Published files say once what layers without window have; transformers 5 writes an object for
 /// each layer that differs.
 void read_heads(fields& source, model_config& out) {
     const json::object* apart = source.object("per_layer_config");
     const bool values_from_keys = source.boolean("attention_k_eq_v", false);
-    const int dim =
-        source.integer("global_head_dim", apart != nullptr ? out.head_dim : 512, 2, head_dim_max);
-    const int kv_heads =
-        values_from_keys ? source.integer("num_global_key_value_heads", out.kv_heads, 1, heads_max)
-                         : out.kv_heads;
+    const int dim = source.integer("global_head_dim", apart != nullptr ? out.head_dim : 512, 2,
+                                   own_head_dim_max);
+    const int kv_heads = values_from_keys ? source.integer("num_global_key_value_heads",
+                                                           out.kv_heads, 1, own_heads_max)
+                                          : out.kv_heads;
     for (std::size_t i = 0; i < out.layers.size(); ++i) {
         layer_config& layer = out.layers[i];
         const bool full = layer.window == 0;
@@ -163,8 +163,8 @@ void read_heads(fields& source, model_config& out) {
         for (const auto& [name, value] : own->get_object())
             if (name != "head_dim" && name != "num_key_value_heads")
                 return inner.refuse(name, value, "layers cannot differ in it");
-        layer.head_dim = inner.integer("head_dim", layer.head_dim, 2, head_dim_max);
-        layer.kv_heads = inner.integer("num_key_value_heads", layer.kv_heads, 1, heads_max);
+        layer.head_dim = inner.integer("head_dim", layer.head_dim, 2, own_head_dim_max);
+        layer.kv_heads = inner.integer("num_key_value_heads", layer.kv_heads, 1, own_heads_max);
     }
     for (const layer_config& layer : out.layers) {
         if (out.heads % layer.kv_heads != 0)

@@ -243,7 +243,7 @@ result<json::object> parse_object(const std::string& file, std::string_view text
     return std::move(value->get_object());
 }
 
-failure incompatible(std::string text) { return {errc::incompatible, std::move(text)}; }
+failure incompatible_model(std::string text) { return {errc::incompatible, std::move(text)}; }
 
 }  // namespace
 
@@ -283,7 +283,7 @@ result<model_config> parse_objects(const json::object& root, const json::object*
     fields source(root, "", complaint);
     const std::string model_type = source.string("model_type", "");
     const family_defaults* family = find_family(model_type);
-    if (family == nullptr) return incompatible(unknown_type("model_type", model_type));
+    if (family == nullptr) return incompatible_model(unknown_type("model_type", model_type));
     // Of a multimodal model only the language model runs; the token ids that end a turn may be
     // given outside.
     const json::object nothing;
@@ -294,7 +294,8 @@ result<model_config> parse_objects(const json::object& root, const json::object*
         fields text(*inside, "text_config.", complaint);
         const std::string said = text.string("model_type", family->text_model_type);
         family = find_family(said);
-        if (family == nullptr) return incompatible(unknown_type("text_config.model_type", said));
+        if (family == nullptr)
+            return incompatible_model(unknown_type("text_config.model_type", said));
     }
     const bool nested = inside != &source.raw();
     fields text(*inside, nested ? "text_config." : "", complaint);
@@ -302,13 +303,13 @@ result<model_config> parse_objects(const json::object& root, const json::object*
     read_quantization(source, out);
     bool said = read_eos(source, out.vocabulary, out.eos_tokens);
     if (nested && !said) said = read_eos(text, out.vocabulary, out.eos_tokens);
-    if (!complaint.empty()) return incompatible("config.json: " + complaint);
+    if (!complaint.empty()) return incompatible_model("config.json: " + complaint);
 
     if (generation != nullptr) {
         fields more(*generation, "", complaint);
         said = read_eos(more, out.vocabulary, out.eos_tokens) || said;
         out.sampling = read_sampling(more);
-        if (!complaint.empty()) return incompatible("generation_config.json: " + complaint);
+        if (!complaint.empty()) return incompatible_model("generation_config.json: " + complaint);
     }
     if (!said && family->eos >= 0 && family->eos < out.vocabulary)
         out.eos_tokens.push_back(family->eos);

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "engine/model/area.hpp"
 #include "engine/model/mixers/gates.hpp"
 #include "storage/types/as_size.hpp"
 
@@ -12,8 +13,6 @@ namespace semantic::engine {
 using storage::as_size;
 
 namespace {
-
-std::size_t area(int rows, int cols) { return as_size(rows) * as_size(cols); }
 
 std::vector<int> number_kv_layers(const model_config& config) {
     std::vector<int> numbers;

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "engine/model/area.hpp"
 #include "engine/model/mixers/gates.hpp"
 #include "storage/types/as_size.hpp"
 
@@ -15,8 +16,6 @@ namespace {
 
 /// Under the root of a key's or query's length, whatever the model's other norms add.
 constexpr float length_eps = 1e-6f;
-
-std::size_t area(int rows, int cols) { return as_size(rows) * as_size(cols); }
 
 }  // namespace
 

@@ -12,7 +12,7 @@ namespace {
 constexpr int rows_per_block = 64;
 /// Multiply-adds that one thread does in about 10 microseconds; below, waking another one does not
 /// pay.
-constexpr double parallel_work = 1e6;
+constexpr double parallel_product_work = 1e6;
 
 }  // namespace
 
@@ -37,7 +37,7 @@ void head_products::run(std::span<const packed_matrix> heads, head_vectors<const
     const int blocks = (count + rows_per_block - 1) / rows_per_block;
     const double work = static_cast<double>(count) * static_cast<double>(heads.size()) *
                         heads[0].rows * heads[0].cols;
-    tasks_.run(blocks * static_cast<int>(heads.size()), work > parallel_work,
+    tasks_.run(blocks * static_cast<int>(heads.size()), work > parallel_product_work,
                [&](int task, int slot) {
                    const auto head = static_cast<std::size_t>(task / blocks);
                    const int first = task % blocks * rows_per_block;

@@ -3,17 +3,12 @@
 
 #include <algorithm>
 
+#include "engine/model/area.hpp"
 #include "storage/types/as_size.hpp"
 
 namespace semantic::engine {
 
 using storage::as_size;
-
-namespace {
-
-std::size_t area(int rows, int cols) { return as_size(rows) * as_size(cols); }
-
-}  // namespace
 
 latent_heads::latent_heads(const pass_context& context, const storage::kv_layout& layout,
                            const row_store& store, query_rows& queries)

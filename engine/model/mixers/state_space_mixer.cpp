@@ -3,18 +3,13 @@
 
 #include <algorithm>
 
+#include "engine/model/area.hpp"
 #include "engine/model/mixers/gates.hpp"
 #include "storage/types/as_size.hpp"
 
 namespace semantic::engine {
 
 using storage::as_size;
-
-namespace {
-
-std::size_t area(int rows, int cols) { return as_size(rows) * as_size(cols); }
-
-}  // namespace
 
 state_space_mixer::state_space_mixer(const pass_context& context)
     : recurrent_mixer(context),

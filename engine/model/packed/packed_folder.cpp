@@ -23,7 +23,7 @@ constexpr const char* index_name = "index.json";
 constexpr const char* draft_name = "new.tmp";
 // Of a source: its ends, where headers are, and pages between.
 constexpr std::size_t end_bytes = 64u << 10;
-constexpr std::size_t page_bytes = 4096;
+constexpr std::size_t sample_page_bytes = 4096;
 constexpr std::size_t sample_pages = 64;
 
 std::string name_of(const storage::block_hash& weights) {
@@ -43,8 +43,9 @@ storage::block_hash sample_of(const packed_source& source) {
     storage::field_hasher hasher;
     hasher.add(bytes.first(ends)).add(bytes.last(ends));
     for (std::size_t i = 1; i <= sample_pages; ++i) {
-        const std::size_t at = bytes.size() / (sample_pages + 1) * i / page_bytes * page_bytes;
-        hasher.add(bytes.subspan(at, std::min(page_bytes, bytes.size() - at)));
+        const std::size_t at =
+            bytes.size() / (sample_pages + 1) * i / sample_page_bytes * sample_page_bytes;
+        hasher.add(bytes.subspan(at, std::min(sample_page_bytes, bytes.size() - at)));
     }
     return hasher.finish();
 }

@@ -4,18 +4,13 @@
 #include <algorithm>
 #include <cmath>
 
+#include "engine/model/area.hpp"
 #include "storage/types/as_size.hpp"
 #include "storage/types/assert.hpp"
 
 namespace semantic::engine {
 
 using storage::as_size;
-
-namespace {
-
-std::size_t area(int rows, int cols) { return as_size(rows) * as_size(cols); }
-
-}  // namespace
 
 layer_inputs::layer_inputs(const model_config& config, const kernel_table& kernels,
                            const task_runner& tasks, const model_weights& weights, int rows_max,

@@ -23,7 +23,7 @@ std::uint32_t word_at(const std::byte* at, std::size_t index) {
     return word;
 }
 
-int byte_at(const std::byte* at, std::size_t i) { return std::to_integer<int>(at[i]); }
+int packed_byte_at(const std::byte* at, std::size_t i) { return std::to_integer<int>(at[i]); }
 
 /// One row's part of a record that is being written.
 class record_row {
@@ -154,7 +154,7 @@ void pack_q8_0(const std::byte* blocks, record_row& to) {
 void pack_mxfp4_blocks(const std::byte* blocks, record_row& to) {
     for (std::size_t part = 0; part < 2; ++part) {
         const std::byte* at = blocks + part * 17;
-        to.put_exponent(part, byte_at(at, 0));
+        to.put_exponent(part, packed_byte_at(at, 0));
         for (std::size_t j = 0; j < 4; ++j)
             to.put_quad(2 * lane_count + (part * 4 + j) * plane, word_at(at + 1, j));
     }
@@ -168,7 +168,7 @@ void pack_iq4_xs(const std::byte* block, record_row& to) {
     to.put_half(0, block);
     const unsigned high = word_at(block, 0) >> 16;
     for (std::size_t part = 0; part < 8; ++part) {
-        const int low = byte_at(block + 4, part / 2) >> (part % 2 * 4) & 15;
+        const int low = packed_byte_at(block + 4, part / 2) >> (part % 2 * 4) & 15;
         to.put_byte(2 + part, (low | static_cast<int>(high >> 2 * part & 3u) << 4) - 32);
     }
     for (std::size_t group = 0; group < 4; ++group) {
@@ -187,8 +187,8 @@ void pack_iq4_xs(const std::byte* block, record_row& to) {
 void put_six_bit_scales(const std::byte* packed, record_row& to) {
     constexpr std::size_t minimums = 2 * sizeof(half) + 8;
     for (std::size_t part = 0; part < 4; ++part) {
-        const int s = byte_at(packed, part), m = byte_at(packed, part + 4);
-        const int low = byte_at(packed, part + 8);
+        const int s = packed_byte_at(packed, part), m = packed_byte_at(packed, part + 4);
+        const int low = packed_byte_at(packed, part + 8);
         to.put_byte(4 + part, s & 63);
         to.put_paired_byte(minimums + part, m & 63);
         to.put_byte(8 + part, (low & 15) | s >> 6 << 4);
@@ -232,7 +232,7 @@ void pack_q2_k(const std::byte* block, record_row& to) {
     to.put_half(0, block + 80);
     to.put_half(1, block + 82);
     for (std::size_t part = 0; part < 16; ++part)
-        to.put_paired_byte(4 + part, byte_at(block, part));
+        to.put_paired_byte(4 + part, packed_byte_at(block, part));
     for (std::size_t group = 0; group < 4; ++group) {
         group_codes codes{};
         for (std::size_t i = 0; i < 4; ++i) take_twos(block + 16, 4 * group + i, 0, &codes[4 * i]);
@@ -244,8 +244,8 @@ void pack_q3_k(const std::byte* block, record_row& to) {
     const std::byte* scales = block + 96;
     to.put_half(0, block + 108);
     for (std::size_t part = 0; part < 16; ++part) {
-        const int low = byte_at(scales, part % 8) >> (part / 8 * 4) & 15;
-        const int high = byte_at(scales, 8 + part % 4) >> (part / 4 * 2) & 3;
+        const int low = packed_byte_at(scales, part % 8) >> (part / 8 * 4) & 15;
+        const int high = packed_byte_at(scales, 8 + part % 4) >> (part / 4 * 2) & 3;
         to.put_paired_byte(2 + part, (low | high << 4) - 32);
     }
     for (std::size_t group = 0; group < 4; ++group) {
@@ -260,7 +260,8 @@ void pack_q3_k(const std::byte* block, record_row& to) {
 /// Halves of 128 inputs: low four bits of inputs i and i + 64 share a byte.
 void pack_q6_k(const std::byte* block, record_row& to) {
     to.put_half(0, block + 208);
-    for (std::size_t part = 0; part < 16; ++part) to.put_byte(2 + part, byte_at(block + 192, part));
+    for (std::size_t part = 0; part < 16; ++part)
+        to.put_byte(2 + part, packed_byte_at(block + 192, part));
     for (std::size_t group = 0; group < 4; ++group) {
         group_codes codes;
         const std::byte* low = block + group / 2 * 64;

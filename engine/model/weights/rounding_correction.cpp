@@ -1,15 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "engine/model/weights/rounding_correction.hpp"
 
+#include "engine/model/area.hpp"
+
 namespace semantic::engine {
 
 namespace {
 
 constexpr std::size_t jobs_max = 3;  // q, k, v
-
-std::size_t area(int rows, int cols) {
-    return static_cast<std::size_t>(rows) * static_cast<std::size_t>(cols);
-}
 
 }  // namespace
 

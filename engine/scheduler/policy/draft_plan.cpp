@@ -10,7 +10,7 @@ namespace {
 
 // What a step has to gain, so that what is measured of steps may be a little wrong.
 constexpr double gain_least = 1.03;
-constexpr double newest_share = 0.125;
+constexpr double newest_run_share = 0.125;
 constexpr double forgotten_share = 1.0 / 64;
 constexpr std::size_t band_first = 2;  // the width of 3, the fewest tokens that are alike
 
@@ -74,8 +74,8 @@ std::size_t draft_trust::band_of(std::size_t alike) noexcept {
 
 void draft_trust::learn(std::size_t alike, int run, int taken) noexcept {
     double& chance = chances_[band_of(alike)];
-    for (int i = 0; i < taken; ++i) chance += newest_share * (1 - chance);
-    if (taken < run) chance -= newest_share * chance;
+    for (int i = 0; i < taken; ++i) chance += newest_run_share * (1 - chance);
+    if (taken < run) chance -= newest_run_share * chance;
 }
 
 void draft_trust::forget(std::size_t alike) noexcept {

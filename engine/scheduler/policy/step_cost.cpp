@@ -9,7 +9,7 @@ namespace semantic::engine {
 
 namespace {
 
-constexpr double newest_share = 0.25;
+constexpr double newest_step_share = 0.25;
 // The first chunk costs something even when its step was over sooner than decoding alone was.
 constexpr double chunk_share_min = 0.1;
 constexpr unsigned first_band_tokens = 1024;
@@ -26,7 +26,7 @@ std::size_t band_of_depth(int position) {
 }
 
 void mix(double& mean, double sample) {
-    mean = mean == 0 ? sample : mean + newest_share * (sample - mean);
+    mean = mean == 0 ? sample : mean + newest_step_share * (sample - mean);
 }
 
 // The mean of `band`, else of the nearest one that has one (the larger of two equally near, which

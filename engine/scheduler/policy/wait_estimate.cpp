@@ -9,13 +9,13 @@ namespace semantic::engine {
 
 namespace {
 
-constexpr double newest_share = 0.1;
+constexpr double newest_wait_share = 0.1;
 
 }  // namespace
 
 void wait_estimate::learn(double seconds) {
     seconds = std::max(seconds, 0.0);
-    mean_ = known_ ? mean_ + newest_share * (seconds - mean_) : seconds;
+    mean_ = known_ ? mean_ + newest_wait_share * (seconds - mean_) : seconds;
     known_ = true;
 }
 

@@ -13,7 +13,7 @@ namespace semantic::engine {
 namespace {
 
 constexpr std::string_view tag = "<|python_tag|>";
-constexpr std::string_view white_space = " \t\r\n";
+constexpr std::string_view space_before_call = " \t\r\n";
 
 class llama3_parser final : public output_parser {
   public:
@@ -47,13 +47,13 @@ class llama3_parser final : public output_parser {
     bool is_in_call() const {
         if (stage_ != stage::object) return false;
         const std::string_view said = std::string_view(held_).substr(held_.find('{') + 1);
-        const std::size_t first = said.find_first_not_of(white_space);
+        const std::size_t first = said.find_first_not_of(space_before_call);
         return has_tag_ ||
                (first != std::string::npos && said.substr(first).starts_with("\"name\""));
     }
 
     void at_start() {
-        blank_ = std::min(held_.find_first_not_of(white_space, blank_), held_.size());
+        blank_ = std::min(held_.find_first_not_of(space_before_call, blank_), held_.size());
         if (blank_ == held_.size()) return;
         const std::size_t first = blank_;
         const std::string_view said = std::string_view(held_).substr(first);

@@ -20,7 +20,7 @@ using storage::result;
 namespace {
 
 constexpr const char* version = "1";  // of how a conversation becomes variables
-constexpr const char* default_day = "2024-07-26";
+constexpr const char* day_by_default = "2024-07-26";
 
 using pairs = std::vector<std::pair<jinja::value, jinja::value>>;
 
@@ -154,7 +154,7 @@ jinja::outcome<jinja::rendering> own_template::run(const own_template_input& inp
     bounds.steps += extra_steps;
     bounds.lists_change = changes_lists_;
     return program_.render(dict_of(std::move(variables)),
-                           options.date.empty() ? default_day : options.date, bounds);
+                           options.date.empty() ? day_by_default : options.date, bounds);
 }
 
 result<own_template> own_template::make(std::string_view source,

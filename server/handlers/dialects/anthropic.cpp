@@ -19,7 +19,7 @@ namespace {
 namespace anthropic = protocol::anthropic;
 using reply = std::optional<response>;
 
-anthropic::messages_limits limits_of(const services& server) {
+anthropic::messages_limits messages_limits_of(const services& server) {
     anthropic::messages_limits limits;
     limits.json.bytes_max = server.limits.body_bytes_max;
     return limits;
@@ -208,7 +208,7 @@ net::awaitable<edit_outcome> apply_edits(const answer_context& asked,
     auto read_on = [&] {
         return anthropic::parse_messages(
             anthropic::body_behind_summary(parsed.rest_of_body, outcome.summary_block),
-            limits_of(asked.server));
+            messages_limits_of(asked.server));
     };
     auto next = co_await run_on(choose_workers(asked.server, incoming), read_on, incoming.gone);
     if (next)
@@ -229,7 +229,7 @@ net::awaitable<reply> post_messages(const services& server, const request& incom
     if (!parent) co_return error_response(incoming, parent.error());
     thread_lookup thread(server, incoming);
     auto parse = [&] {
-        return anthropic::parse_messages(incoming.body, limits_of(server), &thread);
+        return anthropic::parse_messages(incoming.body, messages_limits_of(server), &thread);
     };
     auto parsed = co_await parse_body(server, incoming, parse);
     if (!parsed) co_return error_response(incoming, parsed.error());
@@ -279,7 +279,7 @@ net::awaitable<reply> post_count_tokens(const services& server, const request& i
                                         client_link&) {
     thread_lookup thread(server, incoming);
     auto parse = [&] {
-        return anthropic::parse_count_tokens(incoming.body, limits_of(server), &thread);
+        return anthropic::parse_count_tokens(incoming.body, messages_limits_of(server), &thread);
     };
     // A tenant's long bodies run one after the other: each may take several times as much
     // memory as it has bytes.

@@ -25,7 +25,7 @@ using parser = protocol::result<ollama::ollama_request> (*)(std::string_view,
 /// thinking, tools while streaming and structured outputs are older than this one.
 constexpr const char* api_version = R"({"version":"0.12.0"})";
 
-ollama::ollama_limits limits_of(const services& server) {
+ollama::ollama_limits ollama_limits_of(const services& server) {
     ollama::ollama_limits limits;
     limits.json.bytes_max = server.limits.body_bytes_max;
     return limits;
@@ -65,7 +65,7 @@ net::awaitable<reply> answer(const services& server, const request& incoming, cl
     const auto asked_at = std::chrono::system_clock::now();
     auto agent = agent_of_headers(incoming);
     if (!agent) co_return error_response(incoming, agent.error());
-    auto parse = [&] { return parse_as(incoming.body, limits_of(server)); };
+    auto parse = [&] { return parse_as(incoming.body, ollama_limits_of(server)); };
     auto parsed = co_await parse_body(server, incoming, parse);
     if (!parsed) co_return error_response(incoming, parsed.error());
     if (auto refused = refuse_other_model(server, incoming, parsed->model)) co_return refused;
@@ -113,7 +113,7 @@ net::awaitable<reply> get_ollama_running(const services& server, const request& 
 net::awaitable<reply> post_ollama_show(const services& server, const request& incoming,
                                        client_link&) {
     if (auto refused = refuse_before_start(server, incoming)) co_return refused;
-    auto parse = [&] { return ollama::parse_model_name(incoming.body, limits_of(server)); };
+    auto parse = [&] { return ollama::parse_model_name(incoming.body, ollama_limits_of(server)); };
     auto name = co_await parse_body(server, incoming, parse);
     if (!name) co_return error_response(incoming, name.error());
     const auto models = co_await list_models(server, incoming);
@@ -123,7 +123,7 @@ net::awaitable<reply> post_ollama_show(const services& server, const request& in
 net::awaitable<reply> post_ollama_pull(const services& server, const request& incoming,
                                        client_link&) {
     if (auto refused = refuse_before_start(server, incoming)) co_return refused;
-    auto parse = [&] { return ollama::parse_model_name(incoming.body, limits_of(server)); };
+    auto parse = [&] { return ollama::parse_model_name(incoming.body, ollama_limits_of(server)); };
     auto name = co_await parse_body(server, incoming, parse);
     if (!name) co_return error_response(incoming, name.error());
     const auto models = co_await list_models(server, incoming);

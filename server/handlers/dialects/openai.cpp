@@ -16,7 +16,7 @@ namespace {
 namespace openai = protocol::openai;
 using reply = std::optional<response>;
 
-openai::chat_limits limits_of(const services& server) {
+openai::chat_limits chat_limits_of(const services& server) {
     openai::chat_limits limits;
     limits.json.bytes_max = server.limits.body_bytes_max;
     return limits;
@@ -54,7 +54,7 @@ net::awaitable<reply> post_chat_completions(const services& server, const reques
     if (!agent) co_return error_response(incoming, agent.error());
     auto parent = parent_of_headers(incoming);
     if (!parent) co_return error_response(incoming, parent.error());
-    auto parse = [&] { return openai::parse_chat(incoming.body, limits_of(server)); };
+    auto parse = [&] { return openai::parse_chat(incoming.body, chat_limits_of(server)); };
     auto parsed = co_await parse_body(server, incoming, parse);
     if (!parsed) co_return error_response(incoming, parsed.error());
     const engine::model_info& info = incoming.engine->info();
@@ -90,7 +90,7 @@ net::awaitable<reply> post_completions(const services& server, const request& in
     running_answer counted(server.probe);
     auto agent = agent_of_headers(incoming);
     if (!agent) co_return error_response(incoming, agent.error());
-    auto parse = [&] { return openai::parse_completion(incoming.body, limits_of(server)); };
+    auto parse = [&] { return openai::parse_completion(incoming.body, chat_limits_of(server)); };
     auto parsed = co_await parse_body(server, incoming, parse);
     if (!parsed) co_return error_response(incoming, parsed.error());
     if (auto refused = refuse_other_model(server, incoming, parsed->model)) co_return refused;

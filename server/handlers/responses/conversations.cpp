@@ -17,7 +17,7 @@ namespace {
 
 namespace responses = protocol::responses;
 using reply = std::optional<response>;
-using kept = kept_responses::kept;
+using kept_conversation = kept_responses::kept;
 
 /// The conversation's id in a path with an item, whose own id is the route's parameter.
 std::string conversation_in_path(const request& incoming) {
@@ -26,7 +26,7 @@ std::string conversation_in_path(const request& incoming) {
     return percent_decode(rest.substr(0, rest.find('/')));
 }
 
-kept find(const services& server, const request& incoming, const std::string& id) {
+kept_conversation find(const services& server, const request& incoming, const std::string& id) {
     return server.responses.conversations.find(tenant_of(incoming), id);
 }
 
@@ -88,7 +88,7 @@ net::awaitable<reply> post_conversations(const services& server, const request& 
 
 net::awaitable<reply> get_conversation(const services& server, const request& incoming,
                                        client_link&) {
-    const kept one = find(server, incoming, incoming.parameter);
+    const kept_conversation one = find(server, incoming, incoming.parameter);
     if (!one) co_return not_found(incoming, incoming.parameter);
     auto read = [&] { return responses::conversation_body(*one); };
     co_return co_await reply_with_kept(server, incoming, one->body.size(), read);
@@ -141,7 +141,7 @@ net::awaitable<reply> post_conversation_items(const services& server, const requ
 
 net::awaitable<reply> get_conversation_items(const services& server, const request& incoming,
                                              client_link&) {
-    const kept one = find(server, incoming, incoming.parameter);
+    const kept_conversation one = find(server, incoming, incoming.parameter);
     if (!one) co_return not_found(incoming, incoming.parameter);
     const auto page = responses::parse_item_page(incoming.query("limit"), incoming.query("order"),
                                                  incoming.query("after"));
@@ -153,7 +153,7 @@ net::awaitable<reply> get_conversation_items(const services& server, const reque
 net::awaitable<reply> get_conversation_item(const services& server, const request& incoming,
                                             client_link&) {
     const std::string id = conversation_in_path(incoming);
-    const kept one = find(server, incoming, id);
+    const kept_conversation one = find(server, incoming, id);
     if (!one) co_return not_found(incoming, id);
     auto read = [&] { return responses::item_body(*one, incoming.parameter); };
     co_return co_await reply_with_kept(server, incoming, one->input.size(), read);

@@ -404,9 +404,9 @@ std::optional<std::vector<kept_responses::kept>> response_socket::own_chain(cons
                                                                             const std::string& id) {
     std::optional<std::vector<kept_responses::kept>> found;
     if (latest_ && latest_->second == id) {
-        auto kept = server_.responses.unstored.find(latest_->first, id);
-        if (!kept) return std::nullopt;
-        found.emplace({std::move(kept)});
+        auto latest = server_.responses.unstored.find(latest_->first, id);
+        if (!latest) return std::nullopt;
+        found.emplace({std::move(latest)});
     } else if (auto chain = server_.responses.stored.chain(tenant_of(one), id)) {
         if (!responses::check_has_ended(*chain->back())) return std::nullopt;
         found.emplace(std::move(*chain));

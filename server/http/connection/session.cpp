@@ -45,7 +45,7 @@ constexpr std::size_t body_piece_bytes = 64 * 1024;
 // The most bytes of a compressed body that are unpacked at once.
 constexpr std::size_t unpacked_piece_bytes = 256 * 1024;
 
-const boost::system::error_code no_error;
+const boost::system::error_code no_read_error;
 // How long a client is asked to wait where all slots for uploads, or for its connections, are
 // taken.
 constexpr std::chrono::seconds upload_wait{5};
@@ -306,7 +306,7 @@ net::awaitable<bool> exchange::read_body() {
     while (!parser_.is_done()) {
         const std::size_t next = parser_.get().body().size() + body_piece_bytes;
         const bool has_room = co_await room_.grow_to(next, until);
-        if (!has_room) co_return co_await give_up(judged(no_error, true));
+        if (!has_room) co_return co_await give_up(judged(no_read_error, true));
         clock::duration wait = until - clock::now();
         if (room_.is_counted()) wait = std::min<clock::duration>(wait, server_.limits.body_silence);
         const bool goes_on = co_await read_piece(wait);
@@ -337,7 +337,7 @@ net::awaitable<bool> exchange::unpack_body(clock::time_point until) {
     for (bool has_more = true; has_more;) {
         const std::size_t next = packed.size() + unpacked.size() + unpacked_piece_bytes;
         const bool has_room = co_await room_.grow_to(next, until);
-        if (!has_room) co_return co_await give_up(judged(no_error, true));
+        if (!has_room) co_return co_await give_up(judged(no_read_error, true));
         auto decoded = co_await run_on(choose_workers(server_, incoming_), decode, incoming_.gone);
         if (!decoded) {
             read_failure broken{error_response(incoming_, decoded.error())};

@@ -16,7 +16,7 @@ constexpr const char* agreed_name = "shared/agreed";  // in the directory: the s
 constexpr std::size_t secret_bytes = 32;
 constexpr std::size_t sum_bytes_max = 1024;
 
-std::string sum_of(std::string_view bytes) { return checksum128(bytes).hex(); }
+std::string secret_sum(std::string_view bytes) { return checksum128(bytes).hex(); }
 
 std::string new_secret() {
     std::random_device entropy;
@@ -48,7 +48,7 @@ object_result<void> get_common(object_store& objects, std::string& secret) {
 
 bool has_agreed(file_system& files, const std::string& directory, const std::string& secret) {
     const auto sum = read_whole(files, directory + "/" + agreed_name, sum_bytes_max);
-    return sum && *sum == sum_of(secret);
+    return sum && *sum == secret_sum(secret);
 }
 
 }  // namespace
@@ -83,7 +83,7 @@ object_result<std::string> agree_on_secret(object_store& objects, file_system& f
         if (auto ok = replace_file(files, path, common); !ok) return of_file(ok.error());
     if (has_agreed(files, directory, common)) return common;
     if (auto ok = files.make_directory(directory + "/shared"); !ok) return of_file(ok.error());
-    if (auto ok = replace_file(files, directory + "/" + agreed_name, sum_of(common)); !ok)
+    if (auto ok = replace_file(files, directory + "/" + agreed_name, secret_sum(common)); !ok)
         return of_file(ok.error());
     return common;
 }

@@ -11,7 +11,7 @@ namespace semantic::storage {
 
 namespace {
 
-using clock = std::chrono::steady_clock;
+using lease_clock = std::chrono::steady_clock;
 
 constexpr std::size_t node_url_bytes_max = 512;
 constexpr std::chrono::milliseconds poll_interval{20};
@@ -53,7 +53,7 @@ agent_leases::~agent_leases() {
     std::vector<std::string> held;
     {
         std::lock_guard lock(mutex_);
-        if (clock::now() < silent_until_) return;
+        if (lease_clock::now() < silent_until_) return;
         for (const auto& [agent, known] : entries_) held.push_back(agent);
     }
     for (const std::string& agent : held)
@@ -84,7 +84,7 @@ agent_leases::lease agent_leases::share(const std::string& agent) {
 
 /// Returns: nothing where Redis is to be asked.
 std::optional<agent_leases::claim> agent_leases::take_known(const std::string& agent) {
-    const auto now = clock::now();
+    const auto now = lease_clock::now();
     std::lock_guard lock(mutex_);
     const auto found = entries_.find(agent);
     if (found != entries_.end() && found->second.is == entry::state::held &&
@@ -96,9 +96,9 @@ std::optional<agent_leases::claim> agent_leases::take_known(const std::string& a
 }
 
 agent_leases::claim agent_leases::take(const std::string& agent) {
-    const auto until = clock::now() + options_.wait;
+    const auto until = lease_clock::now() + options_.wait;
     claim got = try_take(agent);
-    while (got.is_elsewhere && clock::now() < until) {
+    while (got.is_elsewhere && lease_clock::now() < until) {
         std::this_thread::sleep_for(poll_interval);
         got = try_take(agent);
     }
@@ -149,7 +149,7 @@ agent_leases::claim agent_leases::try_take(const std::string& agent) {
     if (auto known = take_known(agent)) return *known;
     const auto value = value_for(agent);
     if (!value) return {};
-    const auto asked = clock::now();
+    const auto asked = lease_clock::now();
     const auto reply = link_.call(
         {"SET", key_of(agent), *value, "NX", "GET", "PX", std::to_string(options_.lasts.count())});
     answered(reply);
@@ -187,7 +187,7 @@ void agent_leases::answered(const redis_result<redis_reply>& reply) {
     bool warns = false;
     {
         std::lock_guard lock(mutex_);
-        if (!reply) silent_until_ = clock::now() + options_.pause;
+        if (!reply) silent_until_ = lease_clock::now() + options_.pause;
         warns = !reply && !was_silent_;
         if (reply && was_silent_) {
             has_work_ = true;  // what was asked for while Redis was silent
@@ -205,7 +205,7 @@ void agent_leases::work(std::stop_token stop) {
     while (!stop.stop_requested()) {
         changed_.wait_for(lock, stop, interval, [this] { return has_work_; });
         has_work_ = false;
-        const auto now = clock::now();
+        const auto now = lease_clock::now();
         std::erase_if(entries_, [now](const auto& each) {
             return each.second.users == 0 &&
                    (each.second.is == entry::state::lost || each.second.good_until < now);
@@ -230,7 +230,7 @@ void agent_leases::renew(const std::string& agent) {
     std::lock_guard turn(calls_);
     const auto value = value_for(agent);
     if (!value) return;
-    const auto asked = clock::now();
+    const auto asked = lease_clock::now();
     const auto reply = link_.call({"EVAL", renew_script, "1", key_of(agent), id_, *value,
                                    std::to_string(options_.lasts.count())});
     answered(reply);
@@ -255,7 +255,7 @@ void agent_leases::give_back(const std::string& agent) {
     };
     {
         std::lock_guard lock(mutex_);
-        if (!is_left() || clock::now() < silent_until_) return;
+        if (!is_left() || lease_clock::now() < silent_until_) return;
         // The next one to take it asks Redis, after this call.
         entries_[agent].is = entry::state::unsure;
     }

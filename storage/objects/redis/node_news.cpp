@@ -11,7 +11,7 @@ namespace semantic::storage {
 
 namespace {
 
-constexpr std::string_view no_url = "-";
+constexpr std::string_view no_node_url = "-";
 constexpr std::chrono::milliseconds hearing{500};  // for one look at the connection
 
 /// The words of a text up to the first blanks; the last one is all that is left.
@@ -144,7 +144,7 @@ void node_news::speak(std::stop_token stop) {
         bool is_there = true;
         if (clock::now() >= due) {
             std::string says = describe();
-            const std::string url = options_.url.empty() ? std::string(no_url) : options_.url;
+            const std::string url = options_.url.empty() ? std::string(no_node_url) : options_.url;
             is_there = publish(node_channel_, id_ + " here " + url + " " + says);
             due = clock::now() + options_.interval;
             lock.lock();
@@ -218,11 +218,11 @@ void node_news::take_node(std::string_view text) {
     std::erase_if(heard_,
                   [&](const auto& each) { return now - each.second.at > options_.forget_after; });
     const bool is_sign = words.size() == 4 && words[1] == "here" &&
-                         (words[2] == no_url || is_node_url(words[2])) &&
+                         (words[2] == no_node_url || is_node_url(words[2])) &&
                          words[3].size() <= says_bytes_max;
     const std::string id(words[0]);
     if (!is_sign || (heard_.size() >= nodes_max && !heard_.contains(id))) return;
-    heard_[id] = {std::string(words[2] == no_url ? "" : words[2]), std::string(words[3]), now};
+    heard_[id] = {std::string(words[2] == no_node_url ? "" : words[2]), std::string(words[3]), now};
 }
 
 /// ID saved|erased AGENT

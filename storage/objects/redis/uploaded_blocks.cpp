@@ -7,7 +7,7 @@ namespace semantic::storage {
 
 namespace {
 
-using clock = std::chrono::steady_clock;
+using pause_clock = std::chrono::steady_clock;
 
 constexpr std::chrono::seconds pause{5};  // how long Redis counts as gone after it was silent
 constexpr std::size_t names_a_call = 1000;
@@ -36,11 +36,11 @@ std::string uploaded_blocks::key(long long day) const {
 }
 
 std::optional<redis_reply> uploaded_blocks::call(std::vector<std::string> words) {
-    if (std::lock_guard lock(mutex_); clock::now() < silent_until_) return std::nullopt;
+    if (std::lock_guard lock(mutex_); pause_clock::now() < silent_until_) return std::nullopt;
     auto reply = link_.call(words);
     if (reply) return std::move(*reply);
     std::lock_guard lock(mutex_);
-    silent_until_ = clock::now() + pause;
+    silent_until_ = pause_clock::now() + pause;
     return std::nullopt;
 }
 

@@ -305,7 +305,7 @@ class mistral_reader final : public list_reader {
 
 constexpr std::string_view deepseek_begin = "<｜tool▁call▁begin｜>";
 constexpr std::string_view deepseek_separator = "<｜tool▁sep｜>";
-constexpr std::string_view fence = "```json";
+constexpr std::string_view json_fence = "```json";
 constexpr std::array<std::string_view, 3> deepseek_closers{"```", "<｜tool▁call▁end｜>",
                                                            "<｜tool▁calls▁end｜>"};
 
@@ -322,8 +322,8 @@ class deepseek_reader final : public headed_reader {
         if (separator == std::string_view::npos) return nullptr;
         std::string_view name = without_space(head.substr(0, separator));
         std::string_view rest = without_space(head.substr(separator + deepseek_separator.size()));
-        if (rest.ends_with(fence)) {
-            rest = without_space(rest.substr(0, rest.size() - fence.size()));
+        if (rest.ends_with(json_fence)) {
+            rest = without_space(rest.substr(0, rest.size() - json_fence.size()));
         } else if (rest.ends_with("```")) {
             rest = without_space(rest.substr(0, rest.size() - 3));
         }

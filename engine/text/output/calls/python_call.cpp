@@ -15,7 +15,7 @@ namespace {
 
 constexpr std::array<std::string_view, 1> fence_closers{"```"};
 constexpr std::array<std::string_view, 1> tag_closers{"</function_calls>"};
-constexpr std::array<std::string_view, 2> list_closers{"]", "<|tool_call_end|>"};
+constexpr std::array<std::string_view, 2> python_list_closers{"]", "<|tool_call_end|>"};
 constexpr std::size_t word_bytes_max = 512;  // of a name or a number
 constexpr char splat = '*';                  // the level of f(**{...})
 
@@ -50,7 +50,7 @@ class python_reader final : public call_reader {
     }
 
     std::span<const std::string_view> closers() const override {
-        if (frame_ == frame::list) return list_closers;
+        if (frame_ == frame::list) return python_list_closers;
         if (frame_ == frame::tags) return tag_closers;
         return fence_closers;
     }

@@ -17,7 +17,7 @@ namespace semantic::engine {
 
 namespace {
 
-constexpr std::size_t name_bytes_max = 256;
+constexpr std::size_t tagged_name_bytes_max = 256;
 
 using mark_span = std::span<const std::string_view>;
 
@@ -254,7 +254,7 @@ class tagged_reader final : public call_reader {
                 begun = std::max(begun, begun_mark(name, mark));
             name.remove_suffix(begun);
         }
-        const bool is_odd = name.size() > name_bytes_max ||
+        const bool is_odd = name.size() > tagged_name_bytes_max ||
                             name.find_first_of("{}\"") != std::string_view::npos ||
                             (form_.takes_name_end && name.find('\n') != std::string_view::npos);
         if (is_odd) fail();
@@ -303,10 +303,10 @@ class tagged_reader final : public call_reader {
     bool read_key() {
         const std::size_t end = rest().find(form_.key_close);
         const bool is_open = end == std::string_view::npos;
-        const std::size_t size_max = name_bytes_max + form_.key_close.size();
+        const std::size_t size_max = tagged_name_bytes_max + form_.key_close.size();
         if (is_open && rest().size() <= size_max) return false;
-        if (!is_open && end <= name_bytes_max) key_ = trimmed(rest().substr(0, end));
-        if (is_open || end > name_bytes_max || key_.empty()) {
+        if (!is_open && end <= tagged_name_bytes_max) key_ = trimmed(rest().substr(0, end));
+        if (is_open || end > tagged_name_bytes_max || key_.empty()) {
             fail();
             return false;
         }
@@ -338,7 +338,7 @@ class tagged_reader final : public call_reader {
     bool read_attributes() {
         const std::size_t end = rest().find(form_.value_open);
         const std::string_view attributes = rest().substr(0, end);
-        if (attributes.size() > name_bytes_max) fail();
+        if (attributes.size() > tagged_name_bytes_max) fail();
         if (state_ != state::open || end == std::string_view::npos) return false;
         if (attributes.find("string=\"true\"") != std::string_view::npos) is_text_ = true;
         if (attributes.find("string=\"false\"") != std::string_view::npos) is_text_ = false;

@@ -56,7 +56,7 @@ void choose(named_templates templates, template_source& source) {
 }
 
 /// A token's spelling, which files write as a string or as an object.
-std::string token_text(const boost::json::value& config, std::string_view key) {
+std::string spelling_of(const boost::json::value& config, std::string_view key) {
     const boost::json::value& token = member(config, key);
     return token.is_object() ? text_of(token, "content") : text_of(config, key);
 }
@@ -94,8 +94,8 @@ result<template_source> read_template_source(const std::string& directory) {
     auto config = read_json_file(source.path);
     if (!config) return config.error();
     named_templates templates = templates_in(*config);
-    source.bos = token_text(*config, "bos_token");
-    source.eos = token_text(*config, "eos_token");
+    source.bos = spelling_of(*config, "bos_token");
+    source.eos = spelling_of(*config, "eos_token");
     // A file of its own goes before the members, as the reference has it; so does that of a model's
     // processor.
     const std::string processor = directory + "/chat_template.json";
