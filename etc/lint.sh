@@ -10,8 +10,8 @@ usage: bash etc/lint.sh [--minutes N] [FILE...]
 
 Runs the checks of .clang-tidy over every source that is shipped, or those that are named, those
 that were changed last first. After N minutes it begins no other one and says how many are left.
-Needs clang-tidy (14 or later) and a build folder that is configured (SEMANTIC_BUILD, build without
-it). The exit status is 0 when nothing was found, 77 where there is no clang-tidy.
+Needs clang-tidy (14 or later). Configures build-lint, where nothing is built; SEMANTIC_BUILD names
+another build folder that is configured with SEMANTIC_UNITE=OFF. The exit status is 0 when nothing was found, 77 where there is no clang-tidy.
 HELP
 }
 
@@ -40,9 +40,11 @@ if [[ -z $program ]]; then
     echo "skipped: clang-tidy is not there (apt-get install clang-tidy-14)"
     exit 77
 fi
-build=${SEMANTIC_BUILD:-build}
+# In build, sources may be compiled as one, and have no command of their own.
+build=${SEMANTIC_BUILD:-build-lint}
+[[ -n ${SEMANTIC_BUILD:-} ]] || cmake --preset lint >/dev/null
 [[ -f $build/compile_commands.json ]] || {
-    echo "$build is not configured: cmake --preset release" >&2
+    echo "$build is not configured: cmake --preset lint" >&2
     exit 2
 }
 
