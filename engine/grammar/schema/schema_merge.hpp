@@ -26,7 +26,7 @@ class schema_merge {
 
     /// All keywords of `schema` but `except`. One that was added before adds nothing. Throws
     /// work_limit_exceeded.
-    void add(const boost::json::object& schema, std::string_view except = {});
+    void add(const boost::json::object& schema, std::string_view except = "");
     /// In place of what was added under this keyword.
     void set(std::string_view keyword, boost::json::string_view value) { whole_[keyword] = value; }
     const boost::json::object& whole() const { return whole_; }
