@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Whether this node or another one that shares an object store is at work on an agent, and what
-// becomes of a request for one that is another's. Without leases every agent is this node's.
-// Owner: the scheduler. Thread: any.
+// Claims agents for this node among the nodes that share an object store: a lease in Redis says
+// which node works on an agent. Without leases (one node) every claim succeeds. Owner: the
+// scheduler. Thread: any.
 
 #include <optional>
 
@@ -20,11 +20,14 @@ class agent_claims {
                  held_elsewhere when_held)
         : store_(store), leases_(leases), when_held_(when_held) {}
 
-    /// Blocks while Redis is asked. Fills `lease` where the agent is this node's now. Returns: why
-    /// the request is refused; nothing where it goes on.
+    /// Takes the agent's lease for a request that extends the agent. Blocks until Redis has
+    /// answered. Fills `lease` if this node has the agent now; the agent stays this node's while a
+    /// copy of `lease` lives. Returns: the error for the request's client if another node works on
+    /// the agent and the options do not say `serve`; otherwise nothing, and the request continues.
     std::optional<failed> claim(const storage::agent_id& agent,
                                 storage::agent_leases::lease& lease) const;
-    /// Returns at once: what goes on holding the agent; null where this node does not.
+    /// Returns, without blocking, one more copy of the lease that this node has on the agent, for
+    /// work that outlives the request, such as an upload; null if this node has none.
     storage::agent_leases::lease share(const storage::agent_id& agent) const;
 
   private:

@@ -21,6 +21,8 @@ void agent_refresh::begin(const job_ptr& work) {
         outputs_.arrive(work);
 }
 
+// An agent that is neither here nor in the object store is new: then its parent is fetched, by a
+// second call on the parent's strand.
 void agent_refresh::refresh(const job_ptr& work, const storage::agent_id& agent) {
     const bool queued = outputs_.post(agent, [this, work, agent] {
         if (agent == *work->request.agent)

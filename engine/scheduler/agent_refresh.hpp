@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Brings the agent that a request names, and for a new one its parent, to what an object store has,
-// on the agent's strand and before the request is resolved. Owner: the scheduler. Thread: any.
+// Fetches what other nodes have added to the agent that a request names, from the object store that
+// they share, before the request is resolved. For an agent that does not exist yet it fetches the
+// parent that the request names. Owner: the scheduler. Thread: any; the work runs on the agent's
+// strand.
 
 #include <atomic>
 #include <functional>
@@ -22,9 +24,10 @@ class refresh_outputs {
   public:
     /// Runs the work on the agent's strand. Returns: false where too much is waiting.
     virtual bool post(const storage::agent_id& agent, std::function<void()> work) = 0;
-    /// Whether a request earlier than `later` extends the agent, or is about to.
+    /// Whether a request that was submitted before `later` names the agent and has not ended: this
+    /// node's memory of the agent is then the newest one.
     virtual bool is_extended(const storage::agent_id& agent, const job& later) = 0;
-    /// The request goes on.
+    /// Sends the request to the resolve node.
     virtual void arrive(const job_ptr& work) = 0;
     virtual void refuse(const job_ptr& work, failed why) = 0;
     virtual void warn(std::string text) const = 0;
@@ -40,20 +43,23 @@ class agent_refresh {
                   const agent_claims& claims, refresh_outputs& outputs)
         : store_(store), shared_(shared), claims_(claims), outputs_(outputs) {}
 
-    /// Returns at once. The request arrives then, or later. Without an answer of the object store
-    /// it goes on from the memory on this machine, unless its client relies on the agent's memory
-    /// for the earlier turns: that request is refused with a time to retry, as is one whose agent
-    /// another node is extending.
+    /// Returns at once. Calls refresh_outputs::arrive() when the agent is fetched; at once if there
+    /// is nothing to fetch. If the object store does not answer, the request continues from the
+    /// memory on this machine, unless it is an `append`, which has only the new messages and would
+    /// follow the wrong ones: then it is refused with a time to retry. It is also refused if
+    /// another node is extending the agent.
     void begin(const job_ptr& work);
 
   private:
+    /// Fetches `agent`, which is the request's agent or its parent, on the strand of `agent`.
     void refresh(const job_ptr& work, const storage::agent_id& agent);
 
     const storage::agent_cache_store& store_;
     storage::shared_agents* const shared_;
     const agent_claims& claims_;
     refresh_outputs& outputs_;
-    std::atomic<bool> has_answered_{true};  // the object store did at the last refresh
+    // Whether the object store answered the last refresh: only the first failure in a row warns.
+    std::atomic<bool> has_answered_{true};
 };
 
 }  // namespace semantic::engine

@@ -13,28 +13,29 @@ namespace semantic::engine {
 void agent_saves::save(const storage::agent_id& agent, request_id waiting,
                        storage::save_extent extent) {
     services_.outputs.begin_save();
-    const auto keep = [this, agent, waiting, extent, held = services_.claims.share(agent)] {
+    const auto save_held = [this, agent, waiting, extent, held = services_.claims.share(agent)] {
         save_now(agent, waiting, extent, held);
         services_.outputs.release_blocks();
     };
-    if (services_.outputs.post(agent, keep)) return;
+    if (services_.outputs.post(agent, save_held)) return;
     services_.outputs.release_blocks();
-    refused_.store(true);
+    must_save_again_.store(true);
     if (waiting != 0) services_.gate->end_save(waiting, {unsaved_reason::failed});
 }
 
 void agent_saves::drop(const storage::agent_id& agent, request_id waiting) {
     services_.outputs.begin_save();
-    const auto forget = [this, agent, waiting, held = services_.claims.share(agent)] {
+    const auto drop_held = [this, agent, waiting, held = services_.claims.share(agent)] {
         drop_now(agent, waiting);
         services_.outputs.release_blocks();
     };
-    if (services_.outputs.post(agent, forget)) return;
+    if (services_.outputs.post(agent, drop_held)) return;
     services_.outputs.release_blocks();
     if (waiting != 0) services_.gate->end_save(waiting, {unsaved_reason::failed});
 }
 
-// Other machines hear of it first: what they have would come back else.
+// Removes the agent on its strand: first from the object store, because otherwise a refresh would
+// fetch it from there again, then from this machine.
 void agent_saves::drop_now(const storage::agent_id& agent, request_id waiting) {
     if (services_.shared != nullptr)
         if (const auto gone = services_.shared->forget(agent); !gone)
@@ -65,11 +66,12 @@ void agent_saves::save_now(const storage::agent_id& agent, request_id waiting,
     const auto began = std::chrono::steady_clock::now();
     auto report = services_.store.save(agent, extent);
     tell_save(agent, report, began, services_.probe);
-    // A bound that is reached is reached by each save of the day: the first one says so.
+    // Once the day's limit on written bytes is reached every save of the day fails: only the first
+    // one warns.
     const auto end = waiting != 0 ? end_turn(agent) : storage::agent_cache_store::written_bytes{};
-    if (!report && !(end.is_over_bound && told_of_bound_.exchange(true)))
+    if (!report && !(end.is_over_bound && has_warned_of_bound_.exchange(true)))
         services_.outputs.warn("could not save agent " + agent.str() + ": " + report.error().what);
-    if (report && report->bytes_written > 0) told_of_bound_.store(false);
+    if (report && report->bytes_written > 0) has_warned_of_bound_.store(false);
     const written_bytes written{end.of_turn, end.in_all};
     if (report && extent == storage::save_extent::everything)
         report_save(agent, waiting, held, written);
@@ -80,10 +82,10 @@ void agent_saves::save_now(const storage::agent_id& agent, request_id waiting,
                                            written});
     if (std::string message = services_.store.take_warning(); !message.empty()) {
         services_.outputs.warn(std::move(message));
-        refused_.store(true);  // what was on disk may be so no more
+        must_save_again_.store(true);  // files that other agents relied on may be lost
     }
     trim_hot_agents();
-    if (refused_.exchange(false))
+    if (must_save_again_.exchange(false))
         for (const storage::agent_id& dirty : services_.store.dirty_agents()) save(dirty, 0);
 }
 
@@ -102,7 +104,7 @@ void agent_saves::report_save(const storage::agent_id& agent, request_id waiting
     if (services_.shared != nullptr) services_.shared->note_saved(agent, std::move(uploaded));
 }
 
-// --max-hot-agents: beyond it the least recently used agents live on disk only.
+// Evicts the least recently used hot agents until --max-hot-agents are left; they stay on disk.
 void agent_saves::trim_hot_agents() {
     if (services_.max_hot_agents <= 0) return;
     std::vector<storage::agent_summary> hot = services_.store.list();

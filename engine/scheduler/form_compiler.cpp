@@ -15,6 +15,7 @@ namespace {
 // all.
 constexpr int niceness = 10;
 
+// Bytes of the request that its form is compiled from: they decide whether the job is a long one.
 std::size_t bytes_of(const generation_request& request) {
     std::size_t bytes = request.form.schema_json.size() + request.form.rules.size();
     for (const std::string& each : request.form.choices) bytes += each.size();
@@ -37,7 +38,7 @@ finished ended(stop_reason why) { return {why, {}, 0, false}; }
 }  // namespace
 
 form_compiler::form_compiler(answer_grammars& grammars, report_outcome report, write_tools write)
-    : grammars_(grammars), report_(std::move(report)), write_(std::move(write)) {}
+    : grammars_(grammars), report_(std::move(report)), write_tools_(std::move(write)) {}
 
 form_compiler::~form_compiler() {
     stop();
@@ -67,14 +68,15 @@ void form_compiler::compile(const job_ptr& work) {
                 open_.push_back({work, bytes_of(work->request) > short_bytes_max});
             }
         } catch (const std::system_error& error) {
-            // Those that did start do the work.
+            // Not every thread could be started. The first one only watches deadlines; any further
+            // one can compile.
             if (threads_.size() > 1)
                 open_.push_back({work, bytes_of(work->request) > short_bytes_max});
             else
                 refused = failed{failure_kind::internal, error.what()};
         }
     }
-    // The client may have left before there was anything to cancel.
+    // A cancel() that came before the job was in open_ has found nothing to cancel.
     if (!refused && work->cancelled.load()) return cancel(work);
     if (refused) report_all({work}, *refused);
     changed_.notify_all();
@@ -109,7 +111,7 @@ void form_compiler::resume() {
 void form_compiler::report_all(const std::vector<job_ptr>& jobs,
                                const form_outcome& unless_cancelled) {
     for (const job_ptr& work : jobs) {
-        cancel_budget(*work);  // where it is worked on, that ends
+        cancel_budget(*work);  // a thread that compiles its form stops at its next charge
         const bool has_left = work->cancelled.load(std::memory_order_relaxed);
         report_(work, has_left ? form_outcome(ended(stop_reason::cancelled)) : unless_cancelled);
     }
@@ -120,8 +122,8 @@ bool form_compiler::may_run(const entry& each, const tenant_share& share) const 
            (!each.is_long || share.long_running < long_of_tenant_max);
 }
 
-// Of the tenant that was served least lately: its first short form, or its first long one where
-// that has waited for several short ones.
+// Chooses the tenant whose latest form was begun longest ago, and of its entries the first short
+// one, or the first long one after short_in_a_row_max short ones.
 form_compiler::entries::iterator form_compiler::next_entry() {
     auto best = open_.end();
     std::tuple<std::uint64_t, bool> best_rank;
@@ -161,7 +163,7 @@ void form_compiler::run() {
         const auto found = std::ranges::find(open_, work, &entry::work);
         const bool is_open = found != open_.end();
         if (is_open) open_.erase(found);
-        // Who has nothing under way is as good as new.
+        // With nothing open, tenants that have no form running need no account: all are equal.
         if (open_.empty())
             std::erase_if(tenants_, [](const auto& each) { return each.second.running == 0; });
         lock.unlock();
@@ -172,9 +174,9 @@ void form_compiler::run() {
 }
 
 std::optional<failed> form_compiler::write_late_tools(generation_request& request) const {
-    if (!write_ || request.chat.placed_tools.empty()) return std::nullopt;
+    if (!write_tools_ || request.chat.placed_tools.empty()) return std::nullopt;
     storage::work_budget own;
-    auto written = write_(request.chat, request.budget ? *request.budget : own);
+    auto written = write_tools_(request.chat, request.budget ? *request.budget : own);
     if (written) return std::nullopt;
     return failed{failure_kind::bad_request, written.error().what};
 }

@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Compiles the forms that answers are held to, and writes the texts of tools that come late where
-// they are many, on threads of its own, so that one client's schema or tools do not delay another's
-// request. Owner: the scheduler. Thread: any. The compiler alone writes a job's conversation until
-// the job is reported; where it is reported early nobody reads the conversation any more.
+// Compiles the forms (JSON schemas, grammars, choices) that constrain answers, on threads of its
+// own, so that one client's large schema does not delay another's request. It also writes the
+// prompt text of late tools: tools that a client adds in the middle of a conversation. Owner: the
+// scheduler. Thread: any. Only the compiler writes a job's conversation until the job is reported;
+// if it is reported early (cancelled, late), nobody reads the conversation any more.
 //
-// Order: tenants take turns, and none has more than a part of the threads; within a tenant short
-// forms come before long ones, though not for ever. A job that is cancelled, or whose deadline
-// passes, is reported at once, whether it waits or is worked on.
+// Order: tenants take turns, and none uses all threads at once; within a tenant short forms come
+// before long ones, but at most short_in_a_row_max of them while a long one waits. A job that is
+// cancelled, or whose deadline passes, is reported at once, also while a thread works on it.
 
 #include <condition_variable>
 #include <cstdint>
@@ -25,17 +26,18 @@
 
 namespace semantic::engine {
 
-/// A form, or why its request ends without one.
+/// The compiled form, or the last event of a request that ends without one.
 using form_outcome = std::variant<held_form, failed, finished>;
 
 class form_compiler {
   public:
     static constexpr int threads_max = 3;
-    /// Of one tenant at a time, and of them forms of more than short_bytes_max.
+    /// Jobs of one tenant that run at a time, and how many of these may have forms of more than
+    /// short_bytes_max.
     static constexpr int running_of_tenant_max = 2;
     static constexpr int long_of_tenant_max = 1;
     static constexpr std::size_t short_bytes_max = std::size_t{16} << 10;
-    /// Short forms of a tenant in a row while a long one waits.
+    /// Short forms of a tenant that may start one after the other while a long one waits.
     static constexpr int short_in_a_row_max = 4;
 
     using report_outcome = std::function<void(const job_ptr&, form_outcome)>;
@@ -50,10 +52,12 @@ class form_compiler {
     form_compiler(const form_compiler&) = delete;
     form_compiler& operator=(const form_compiler&) = delete;
 
+    /// Queues the job's form; the outcome is reported later, or at once if the job is refused.
     void compile(const job_ptr& work);
-    /// Does nothing where the job has no form under way.
+    /// Reports the job as cancelled. Does nothing if its form is neither queued nor running.
     void cancel(const job_ptr& work);
-    /// All that is open, and what comes until resume(), is refused: the server shuts down.
+    /// Refuses all jobs that are not reported yet, and all that come until resume(): the server
+    /// shuts down.
     void stop();
     void resume();
 
@@ -66,31 +70,37 @@ class form_compiler {
     struct tenant_share {
         int running = 0, long_running = 0;
         int short_in_a_row = 0;
-        std::uint64_t served = 0;  // when the last of its forms was begun
+        std::uint64_t served = 0;  // value of begun_ when its latest form was begun
     };
     using entries = std::list<entry>;
 
     /// Requires, as all below: mutex_ is locked.
     void start_threads();
+    /// Returns: the entry that a free thread works on next; open_.end() if none may run now.
     entries::iterator next_entry();
     bool may_run(const entry& each, const tenant_share& share) const;
     std::optional<storage::work_budget::clock::time_point> next_deadline() const;
-
+    /// The loop of a compiling thread, and that of the thread that reports late jobs. Both return
+    /// when ending_ is set, and lock mutex_ themselves, as all below.
     void run();
     void watch_deadlines();
+    /// Compiles the form; errors become outcomes.
     form_outcome outcome_of(generation_request& request);
-    /// Returns: what is wrong with the request, or nothing.
+    /// Writes the texts of the request's late tools into its conversation. Returns: what is wrong
+    /// with the request, or nothing.
     std::optional<failed> write_late_tools(generation_request& request) const;
+    /// Reports each job: as cancelled if its client has cancelled it, otherwise with the outcome
+    /// given. Must not be called with mutex_ locked.
     void report_all(const std::vector<job_ptr>& jobs, const form_outcome& unless_cancelled);
 
     answer_grammars& grammars_;
     const report_outcome report_;
-    const write_tools write_;
+    const write_tools write_tools_;
     std::mutex mutex_;
     std::condition_variable changed_;
     entries open_;  // not reported yet, in order of arrival
     std::map<storage::tenant_id, tenant_share> tenants_;
-    std::uint64_t begun_ = 0;
+    std::uint64_t begun_ = 0;  // forms so far
     bool stopped_ = false;
     bool ending_ = false;
     std::vector<std::thread> threads_;

@@ -28,8 +28,8 @@ namespace flow = oneapi::tbb::flow;
 
 namespace {
 
-// Messages to the nodes. A `wake` carries nothing: look again at what was cancelled or became
-// possible.
+// Messages to the nodes. A `wake` carries nothing: the node checks what was cancelled, and whether
+// what waits can run now.
 struct wake {};
 struct next_step {};  // the step node to itself, at most one under way
 struct arrived {
@@ -63,7 +63,7 @@ using emissions = std::vector<emission>;  // handed over together
 
 // Disk work overlaps with compute and mostly waits, so two threads are enough to keep a disk busy.
 constexpr std::size_t storage_threads = 2;
-// Those that wait for an object store hold up neither each other nor the disk.
+// More threads with an object store: they wait for the network, and must not hold up the disk.
 constexpr std::size_t shared_storage_threads = 16;
 // Forms that are being compiled when the server stops may be finished within this time.
 constexpr std::chrono::milliseconds form_grace{100};
@@ -290,8 +290,9 @@ void scheduler::impl::on_resolve(const resolve_message& message) {
     }
 }
 
-// A lone thread runs what a node sends itself before anything else: it would hand out an answer's
-// tokens when the last of them is computed, and hear of nobody else until then.
+// Sends the step node its next step. A single-threaded arena would run a message that a node sends
+// to itself before all others, so no token would be emitted and no request arrive until all answers
+// are complete: there the message is sent by a later task, after those that wait.
 bool scheduler::impl::queue_step(step_node::output_ports_type& out) {
     if (arena.threads() > 1) return std::get<0>(out).try_put(next_step{});
     graph->reserve_wait();
@@ -326,9 +327,9 @@ void scheduler::impl::on_commit(const ended_request& ended, commit_node::output_
     const job_ptr& work = ended.work;
     storage::agent_id agent = work->prompt->agent;
     const finished* last = std::get_if<finished>(&ended.last);
-    bool wait = ended.remembered && last;
-    // First of all: a client that has seen the end may send its next turn at once, and must find
-    // the agent free. Messages to resolve keep their order.
+    const bool wait = ended.remembered && last;  // the end waits for the save
+    // Sent before the end can reach the client, whose next turn must find the agent free. Messages
+    // to resolve keep their order.
     std::get<0>(out).try_put(released{work});
     if (wait)
         gate->hold(work, *last,
@@ -360,7 +361,7 @@ void scheduler::impl::on_emit(const emissions& messages) {
 void scheduler::impl::deliver(const emission& message) {
     bool last = is_last(message.event);
     if (last) tell_end(*message.work, message.event, probe);
-    // Before its client can know: what it sends next must find the place and the agent free.
+    // Done before the client gets the event: its next request must find the slot and agent free.
     if (last) {
         message.work->pins.clear();
         release_files(*message.work);
@@ -374,7 +375,8 @@ void scheduler::impl::deliver(const emission& message) {
     jobs_changed.notify_all();
 }
 
-// Files that no other request keeps are deleted, on the agent's strand.
+// Lets go of the files that the request pinned. Deleting those that nobody else pins may block, so
+// the last references are destroyed on the agent's strand.
 void scheduler::impl::release_files(job& work) {
     auto all = std::exchange(work.outdated_files, {});
     if (work.files) all.push_back(std::exchange(work.files, nullptr));
@@ -395,7 +397,8 @@ void scheduler::impl::show_wait() {
     probe.wait_estimate_ms.store(estimate.count(), std::memory_order_relaxed);
 }
 
-/// Where no estimate is given, those before it take as long as requests did so far.
+/// Sends the client its position in the queue. Without an estimate in `place`, the wait is
+/// estimated from how long requests took so far.
 void scheduler::impl::announce_wait(const job_ptr& work, queued place) {
     if (place.estimate.count() == 0) {
         std::lock_guard lock(jobs_mutex);
@@ -404,8 +407,8 @@ void scheduler::impl::announce_wait(const job_ptr& work, queued place) {
     emit->try_put({{work, place}});
 }
 
-/// Refuses what comes, blocks until nothing is open; what is at `deadline` is cancelled. A request
-/// whose form is not made in a moment is refused, too: nothing of its answer is there yet.
+/// Refuses new requests and blocks until all others have ended. Those still open at `deadline` are
+/// cancelled. Those whose form is not compiled within form_grace are refused.
 void scheduler::impl::end_all(std::chrono::steady_clock::time_point deadline) {
     std::unique_lock lock(jobs_mutex);
     draining = true;
@@ -476,7 +479,7 @@ void scheduler::impl::restore_prefix(const job_ptr& work) {
     auto lost = [](std::string why) {
         return storage::restored_prefix{{}, 0, 0, storage::shortfall::evicted, std::move(why), 0};
     };
-    // The job's own hold on the source: a request that starts early lets go of its own before.
+    // This closure pins source and files itself: an early start releases the job's pins first.
     auto read = [this, work, ready, lost, source = work->prompt->source,
                  files = std::exchange(work->files, nullptr)]() mutable {
         early_prefix early(*step, work);

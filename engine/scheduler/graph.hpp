@@ -9,10 +9,10 @@
 //                 └─ commit ◄┘                ▲
 //                       └──── save gate ──────┘
 //
-// Where an object store is shared with other machines, a request that names an agent is held on the
-// agent's strand in front of resolve, until the agent's memory is what the object store has. A
-// request whose answer is held to a form that is still to be made leaves resolve for the threads of
-// form_compiler, and comes back with it.
+// With a shared object store, a request that names an agent first fetches the agent's newest memory
+// on the agent's strand (agent_refresh), and reaches resolve after that. A request whose answer is
+// constrained by a form that is not compiled yet leaves resolve for the threads of form_compiler,
+// and comes back with the form.
 //
 // Every node is serial and queueing, so what a node owns needs no lock and submit() never runs a
 // body. Owner: engine. Thread: public methods from any thread; one host thread waits for the graph
@@ -41,7 +41,7 @@ struct scheduler_options {
     int compute_threads = 0;
     int max_queued = 256;
     int max_hot_agents = 0;
-    std::size_t request_bytes = storage::work_budget::bytes_default;  // of a request's own budget
+    std::size_t request_bytes = storage::work_budget::bytes_default;  // limit of a request's budget
     std::chrono::milliseconds save_wait{1000};
     std::function<void(std::string)> on_warning;
     storage::shared_agents* shared = nullptr;  // not owned, outlives the scheduler; null: none
@@ -59,14 +59,18 @@ class scheduler {
     /// is made. Memory that nobody asked to be saved is lost: see drain().
     ~scheduler();
 
+    /// Takes a request and returns without running it. `sink` gets its events on the emit node's
+    /// thread, the last one exactly once; a request that is refused (server stopping, queue full)
+    /// gets `failed` there.
     request_id submit(generation_request request, std::shared_ptr<generation_sink> sink);
+    /// Asks the request to end with stop_reason::cancelled. Does nothing for one that has ended.
     void cancel(request_id id);
-    /// Runs `action`, which may hold blocks of the pool for a while: no answer ends for want of
-    /// blocks meanwhile.
+    /// Runs `action` on this thread. It may hold blocks of the pool that no sequence runs on; until
+    /// it returns, an answer that is short of blocks waits for them and does not end.
     void with_transient_hold(const std::function<void()>& action);
-    /// Blocks until no save or look-up is under way or waiting.
     /// Saves and restores that wait or run.
     std::size_t disk_jobs() const;
+    /// Blocks until there are none of these.
     void wait_for_saves();
     /// Refuses new requests, lets running ones finish until `deadline`, cancels the rest, saves
     /// what is dirty, and uploads what is to be shared until `deadline`. Blocks.

@@ -23,11 +23,11 @@ bool resolve_stage::arrive(const job_ptr& work) {
     return false;
 }
 
-/// Returns: false when the form, or the texts of late tools, are still to be made. Its agent is
-/// busy meanwhile.
+/// Resolves the request if its form is compiled already and it has few late tools. Otherwise has
+/// them made on other threads, marks the agent busy, and returns false.
 bool resolve_stage::begin(const job_ptr& work) {
-    const bool is_soon_told = has_few_placed_tools(work->request.chat);
-    if (auto form = is_soon_told ? grammars_.find(work->request) : std::nullopt) {
+    const bool has_few_tools = has_few_placed_tools(work->request.chat);
+    if (auto form = has_few_tools ? grammars_.find(work->request) : std::nullopt) {
         resolve(work, std::move(*form));
         return true;
     }
@@ -36,8 +36,8 @@ bool resolve_stage::begin(const job_ptr& work) {
     return false;
 }
 
-// While the prompt is resolved the agent counts as free, as for a request that has waited for
-// nothing.
+// The agent's queue is taken out while the prompt is resolved, so that the agent counts as free
+// there, as it does for a request that did not have to wait for a form.
 void resolve_stage::take_form(const job_ptr& work, form_outcome outcome) {
     const auto& agent = work->request.agent;
     job_queue waiting = agent ? take_queue(*agent) : job_queue();
@@ -47,11 +47,14 @@ void resolve_stage::take_form(const job_ptr& work, form_outcome outcome) {
         outputs_.end_request(work, std::move(*why));
     else
         outputs_.end_request(work, std::get<finished>(std::move(outcome)));
-    if (agent) go_on(*agent, std::move(waiting));
+    if (agent) begin_waiting(*agent, std::move(waiting));
 }
 
-void resolve_stage::release(const storage::agent_id& agent) { go_on(agent, take_queue(agent)); }
+void resolve_stage::release(const storage::agent_id& agent) {
+    begin_waiting(agent, take_queue(agent));
+}
 
+// Makes the agent free. Returns: its requests that wait. Requires: the agent is busy.
 resolve_stage::job_queue resolve_stage::take_queue(const storage::agent_id& agent) {
     const auto busy = queues_.find(agent);
     job_queue waiting = std::move(busy->second);
@@ -59,9 +62,9 @@ resolve_stage::job_queue resolve_stage::take_queue(const storage::agent_id& agen
     return waiting;
 }
 
-// The first of them makes the agent busy again. One that fails, or branches off to another agent,
-// leaves its turn to the next.
-void resolve_stage::go_on(const storage::agent_id& agent, job_queue waiting) {
+// Begins requests of `waiting` until one of them makes the agent busy; a request that fails, or
+// branches off to another agent, does not. Those that are left become the agent's queue.
+void resolve_stage::begin_waiting(const storage::agent_id& agent, job_queue waiting) {
     while (!waiting.empty() && !queues_.contains(agent)) {
         const job_ptr work = waiting.front();
         waiting.pop_front();
@@ -70,8 +73,9 @@ void resolve_stage::go_on(const storage::agent_id& agent, job_queue waiting) {
     if (!waiting.empty()) queues_[agent] = std::move(waiting);
 }
 
-// The memory that a prompt continues stays on disk until it is read, whatever its agent does. It
-// may have gone on since it was found: then there is a newer one to find.
+// Resolves the prompt, and pins the files of the memory that it continues until they are read. The
+// pin fails if the agent was saved again meanwhile, with other files: then the prompt is resolved
+// again, against the newer memory.
 storage::result<resolved_prompt> resolve_stage::resolve_prompt(job& work) {
     auto busy = [this](const storage::agent_id& id) { return queues_.contains(id); };
     for (int i = 1;; ++i) {
@@ -110,6 +114,7 @@ void resolve_stage::resolve(const job_ptr& work, held_form form) {
     }
 }
 
+// Ends the cancelled ones among requests that wait for an earlier one of their agent.
 void resolve_stage::drop_cancelled() {
     for (auto& [agent, queue] : queues_)
         std::erase_if(queue, [&](const job_ptr& work) {

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Holds the end of an answer until its memory is on disk, but never longer than a bound: a client
-// that has seen the end can pull the plug, and a slow disk cannot hold up an answer for ever.
+// Holds back the last event of an answer until the answer's memory is on disk, so that a client
+// that has seen the end may rely on it. Never longer than a bound, so that a slow disk cannot hold
+// up an answer for ever; then the event says that the memory is not saved yet.
 // Owner: the scheduler. Thread: every method is safe from any thread; deliveries come from the
 // caller or from the gate's own thread.
 
@@ -18,11 +19,11 @@ namespace semantic::engine {
 
 class save_gate {
   public:
-    /// Gets the ends of answers, from any thread.
+    /// Gets the last events of answers, on any thread.
     class receiver {
       public:
-        /// The answer may end now; last.saved says whether its memory is on disk, last.unsaved why
-        /// it is not.
+        /// Sends the client `last`; last.saved says whether the answer's memory is on disk,
+        /// last.unsaved why it is not.
         virtual void deliver_end(const job_ptr& work, finished last) = 0;
 
       protected:
@@ -30,19 +31,21 @@ class save_gate {
     };
     /// `ends` outlives the gate.
     explicit save_gate(receiver& ends);
-    /// Delivers everything still held: unsaved, as late.
+    /// Delivers all events that are still held, as unsaved.
     ~save_gate();
 
+    /// Holds `last` until end_save() is called for the request, at most until `until`.
     void hold(job_ptr work, finished last, std::chrono::steady_clock::time_point until);
-    /// Without patience everything held is delivered now, unsaved, and what comes at once: for an
-    /// end whose time is up.
+    /// Set to false when the server's time to stop is up: delivers all that is held, as unsaved,
+    /// and from then on hold() delivers at once.
     void set_patient(bool is_patient);
-    /// What became of a memory when its save, or its drop, ended.
+    /// How a save, or the removal of a memory, has ended.
     struct outcome {
         unsaved_reason unsaved = unsaved_reason::none;
         std::optional<written_bytes> written{};
     };
-    /// The save of request `id` has ended. Delivers its answer unless the bound came first.
+    /// Delivers the held event of request `id`, whose save has ended. Does nothing if the bound
+    /// came first.
     void end_save(request_id id, const outcome& result);
 
   private:
@@ -51,6 +54,7 @@ class save_gate {
         finished last;
         std::chrono::steady_clock::time_point until;
     };
+    /// The loop of watcher_: delivers, as unsaved, the events whose bound has come.
     void watch();
 
     receiver& ends_;

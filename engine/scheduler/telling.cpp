@@ -21,6 +21,7 @@ void count_end(const job& work, const generation_event& last, engine_probe& prob
     if (!end->saved && !cancelled && !work.drops_memory()) count(probe.saves_late);
 }
 
+/// The activity feed's record of a request that has ended with the event `last`.
 request_ended end_of(const job& work, const generation_event& last) {
     request_ended end{work.id, work.request.tenant, work.request.agent};
     if (work.prompt) end.agent = work.prompt->agent;

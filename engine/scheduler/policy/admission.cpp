@@ -50,16 +50,16 @@ admission decide_admission(const batch_load& load, bool fits, bool released) {
     if (fits) return admission::admit;
     if (!load.is_idle()) return admission::wait;
     if (!released) return admission::release_waiting;
-    // Alone, a request tries even if the count looks short: blocks that it shares were counted
-    // twice.
+    // With nothing else running the request starts although the count is too small: blocks that it
+    // shares with a memory in the pool were counted twice.
     return load.transient_holds || load.others_busy ? admission::wait : admission::admit;
 }
 
 relief decide_relief(const batch_load& load, bool released, bool inbound) {
-    if (load.restoring > 0) return relief::wait;  // what they leave is seen when they have come
+    if (load.restoring > 0) return relief::wait;  // what is free is known once they are read
     if (load.running > 1) return relief::preempt_youngest;
     if (!released) return relief::release_waiting;
-    // What holds blocks for a moment, or comes and may let go of some, is followed by another step.
+    // The end of a save or look-up, and a request that arrives, both cause another step.
     if (load.transient_holds || inbound) return relief::wait;
     if (load.others_busy) return load.has_turn ? relief::wait : relief::preempt_youngest;
     return relief::end_answer;

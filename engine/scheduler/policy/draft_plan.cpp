@@ -8,19 +8,19 @@ namespace semantic::engine {
 
 namespace {
 
-// What a step has to gain, so that what is measured of steps may be a little wrong.
+// Drafts must make tokens come faster by this factor: the measured costs are not exact.
 constexpr double gain_least = 1.03;
 constexpr double newest_run_share = 0.125;
 constexpr double forgotten_share = 1.0 / 64;
-constexpr std::size_t band_first = 2;  // the width of 3, the fewest tokens that are alike
+constexpr std::size_t band_first = 2;  // the bit width of 3, the shortest match
 
 struct draft_token {
     std::size_t draft = 0;
-    double chance = 0;  // that it and all before it are right
+    double chance = 0;  // that it and all tokens before it in its draft are right
 };
 
-// The surest of all drafts, draft_tokens_most at the most. One comes after those before it in its
-// draft, which are surer.
+// Returns: the likeliest tokens of all drafts, at most draft_tokens_most, likeliest first. A token
+// is never likelier than those before it in its draft, so each draft's tokens come in their order.
 std::vector<draft_token> find_surest(std::span<const draft_view> drafts) {
     std::vector<draft_token> tokens;
     for (std::size_t i = 0; i < drafts.size(); ++i) {
@@ -35,8 +35,8 @@ std::vector<draft_token> find_surest(std::span<const draft_view> drafts) {
     return tokens;
 }
 
-// How many of `tokens` a pass with `sequences` known tokens runs, so that most tokens a second are
-// expected.
+// Returns: how many of the first `tokens` a pass runs in addition to the known token of each of
+// `sequences` sequences, so that most tokens a second are expected. 0 while the cost is unknown.
 std::size_t count_where_fastest(std::span<const draft_token> tokens, int sequences,
                                 const step_cost& cost) {
     const double alone = cost.decode_seconds(sequences);
@@ -67,6 +67,7 @@ std::vector<int> plan_drafts(std::span<const draft_view> drafts, const step_cost
     return counts;
 }
 
+// The band of a match length: 3 tokens, 4 to 7, 8 to 15, 16 to 31, and more.
 std::size_t draft_trust::band_of(std::size_t alike) noexcept {
     const auto width = static_cast<std::size_t>(std::bit_width(alike));
     return std::min(width - std::min(width, band_first), at_first.size() - 1);

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// How many tokens of a draft a step runs with the token that is known. Pure. A draft's tokens
-// cost part of a pass, and spare a whole pass each when they are what would have been drawn. What a
-// pass costs with more rows is measured (step_cost), how often drafts of a kind are right is
-// counted (draft_trust): drafts are run as far as they make tokens come faster.
+// Speculative decoding: decides how many tokens of a draft (a guess at the next tokens) a step runs
+// together with the known token. Pure. A draft token makes a pass cost a little more, and saves a
+// whole pass if it is the token that would have been drawn. The cost of a pass with more rows is
+// measured (step_cost), and how often drafts are right is counted (draft_trust); a step runs as
+// many draft tokens as make tokens come faster.
 
 #include <array>
 #include <cstddef>
@@ -14,40 +15,43 @@
 
 namespace semantic::engine {
 
-/// Tokens of drafts in one step, over all sequences.
+/// Draft tokens of one step at most, over all sequences.
 constexpr int draft_tokens_most = 15;
 
 enum class draft_rule {
     never,
-    where_faster,  // as far as tokens come faster by it
-    always,        // whatever it costs: the same steps on every machine
+    where_faster,  // as many draft tokens as make tokens come faster
+    always,        // all, whatever they cost: the same steps on every machine, for tests
 };
 
-/// Rows of one step whose logits are wanted: of so many sequences and a prompt, and of drafts.
+/// Upper bound of the rows of one step whose logits are wanted: one for each sequence, one for a
+/// prompt's last token, and the draft tokens.
 constexpr int logit_rows_max(int sequences, draft_rule rule) {
     return sequences + 1 + (rule == draft_rule::never ? 0 : draft_tokens_most);
 }
 
-/// What one sequence could run.
+/// The draft of one sequence.
 struct draft_view {
     int tokens = 0;
     double chance = 0;  // of each token to be right, when those before it are
 };
 
-/// `drafts`: of every sequence that decodes in the step. Returns: for each how many of its draft's
-/// tokens the step runs, draft_tokens_most together at most, the surest first.
+/// `drafts`: one for each sequence that decodes in the step. Returns: for each sequence, how many
+/// of its draft's tokens the step runs; together at most draft_tokens_most, the likeliest first.
 std::vector<int> plan_drafts(std::span<const draft_view> drafts, const step_cost& cost,
                              draft_rule rule = draft_rule::where_faster);
 
-/// How often drafts of one sequence are right, by how many tokens before them were alike.
+/// How often the repeat drafts of one sequence are right. `alike`: the length of the match that the
+/// draft comes from, in tokens; longer matches are right more often, so chances are kept in bands
+/// of it.
 class draft_trust {
   public:
-    /// Of a draft's next token, when those before it are right.
+    /// The chance that a draft's next token is right if those before it are.
     double chance(std::size_t alike) const noexcept { return chances_[band_of(alike)]; }
-    /// `taken` of `run` tokens were right; the rest came after a wrong one.
+    /// Of `run` draft tokens that a step ran the first `taken` were right.
     void learn(std::size_t alike, int run, int taken) noexcept;
-    /// A draft was there and was not run: what is expected of its kind moves back to what is
-    /// expected of drafts at first, so that it is tried again some time.
+    /// Called when a draft existed and was not run: moves the chance of its band a little back to
+    /// its initial value, so that such drafts are tried again some time.
     void forget(std::size_t alike) noexcept;
 
   private:

@@ -7,13 +7,13 @@ namespace semantic::engine {
 
 namespace {
 
-// Of one thread, with caches that others have used in between.
+// Automaton positions that one thread looks at per second, measured with cold caches.
 constexpr double places_a_second = 20'000'000;
-// All forms together may make a step so much longer, at least and at most.
+// All forms together may make a step longer by this part of the pass, within these bounds.
 constexpr double part_of_pass = 0.125;
 constexpr double seconds_least = 0.0005;
 constexpr double seconds_most = 0.010;
-// One that is alone delays only who comes next.
+// A form whose answer is alone in the step delays no other answer.
 constexpr double seconds_alone = 0.020;
 
 }  // namespace

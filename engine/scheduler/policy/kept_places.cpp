@@ -10,19 +10,19 @@ namespace {
 
 // A shorter beginning costs less to read again than a state takes of memory and disk.
 constexpr int root_tokens_min = 32;
-// Of the messages of a history that is read at once. Earlier ones are seldom parted at.
+// So many of a prompt's latest user messages get a place. Prompts seldom diverge at earlier ones.
 constexpr std::size_t messages_max = 2;
-// A place of the ladder so close before another one, as a share of its step, is left out.
+// A place of the ladder is left out if another place follows within this part (1/4) of its step.
 constexpr int ladder_share = 4;
 
-/// Takes places until `places` is `count` long: those at the end count first.
+/// Of the kept places for which is_meant() is true, keeps only the last `count`.
 void keep_last(std::span<const place_entry> places, std::vector<bool>& kept, int count,
                bool (*is_meant)(const place_entry&)) {
     for (std::size_t i = places.size(); i-- > 0;)
         if (kept[i] && is_meant(places[i])) kept[i] = count-- > 0;
 }
 
-/// How far apart the neighbours of place `i` are.
+/// Tokens between the kept places before and after place `i`: the gap if `i` is dropped.
 int gap_without(std::span<const place_entry> places, const std::vector<bool>& kept, std::size_t i) {
     int before = 0;
     for (std::size_t k = 0; k < i; ++k)

@@ -7,30 +7,31 @@ namespace semantic::engine {
 
 namespace {
 
-// Positions at which the chunk halves (2K: half, 8K: a quarter, 20K: the smallest).
+// Positions from which a chunk has half of max_tokens, a quarter of it, and min_tokens.
 constexpr int half_from = 2000;
 constexpr int quarter_from = 8000;
 constexpr int smallest_from = 20000;
 
-// While sequences decode, a chunk is a multiple of this, the number of rows that kernels take at
-// once, and never less.
+// While sequences decode, a chunk is a multiple of this, the number of rows that the kernels
+// compute at once.
 constexpr int chunk_grain = 16;
 // Before any chunk was measured: short enough for the slowest machine, long enough to measure.
 constexpr int first_chunk = 64;
 
-// Up to so many decoding sequences each wait the whole latency for a chunk; more share what these
-// wait in all.
+// Up to so many decoding sequences wait up to decode_latency for a chunk. With more of them the
+// latency is shorter in proportion, so that the sum of all waits does not grow.
 constexpr int crowd_from = 8;
-// A crowd's step may take a third more than its decoding alone, so that a chunk is hardly seen
-// between two tokens and still gets a quarter of the time.
+// With more sequences than crowd_from, a step may still take a third more time than its decoding
+// alone, so that a prompt gets a quarter of the time whatever the latency.
 constexpr double crowd_slack = 4.0 / 3.0;
 
 // While answers of other tenants wait, a chunk gets half as much time as their decoding takes: one
 // tenant's prompts make others' answers take half as long again, and no longer.
 constexpr double foreign_slack = 1.5;
 
-// Seconds that a step may take in which `waiting` answers have their next token, which takes
-// `decode_seconds` alone. Each of them waits for a chunk: the more there are, the shorter it is.
+// Seconds that a step with a chunk may take while `waiting` answers want their next token, which
+// takes `decode_seconds` without the chunk. All of them wait for the chunk, so the more there are,
+// the shorter the step.
 double step_seconds(waiting_answers waiting, double decode_seconds, const chunk_policy& policy) {
     const double latency = std::chrono::duration<double>(policy.decode_latency).count();
     const double share = latency * std::min(1.0, static_cast<double>(crowd_from) / waiting.total);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// What the next step runs. Pure: a function of the sequences' states, tested as tables, without
-// threads or clocks. One step = one token for every sequence that decodes, plus at most one chunk
-// of one sequence that prefills.
+// Decides what the next step runs: one token of every sequence that decodes, and at most one chunk
+// of one prompt. Pure: a function of the sequences' states, tested as tables, without threads or
+// clocks.
 
 #include <chrono>
 #include <cstddef>
@@ -21,8 +21,8 @@ struct chunk_policy {
     int max_tokens = 4096;
     int threshold_tokens =
         2048;  // a prompt rest up to this long is run as one chunk when nobody decodes
-    // What a step may take while anybody decodes; a crowd's steps, and those in which other
-    // tenants' answers wait for a prompt, are shorter (plan.cpp).
+    // How long a step may take while any sequence decodes. Steps are shorter when many sequences
+    // decode, or when answers of other tenants would wait for the prompt's chunk (plan.cpp).
     std::chrono::milliseconds decode_latency{200};
 };
 
@@ -37,22 +37,23 @@ struct step_plan {
     bool empty() const { return decode.empty() && !prefill; }
 };
 
-/// Tokens of the next chunk of a prompt whose first `position` tokens are done, when nobody
-/// decodes: attention makes later chunks dearer, so they get shorter.
+/// Returns: the tokens of a prompt's next chunk when no sequence decodes. `position`: tokens of the
+/// prompt that are done; `pending`: those that are left. Later chunks are shorter, because
+/// attention makes their tokens cost more.
 int chunk_tokens(int position, int pending, const chunk_policy& policy);
 
-/// Those that wait for their next token while a chunk runs.
+/// Counts of the answers that wait for their next token while a chunk runs.
 struct waiting_answers {
     int total = 0;
     int foreign = 0;  // of other tenants than the chunk's
 };
 
-/// The same while answers wait: as many as the step has time for, and a few in every step whatever
-/// they cost, so that no prompt starves.
+/// The same while answers wait: as many tokens as the step has time for, but at least 16 (or all
+/// that are left), so that no prompt starves.
 int chunk_tokens_beside(waiting_answers waiting, int position, int pending,
                         const chunk_policy& policy, const step_cost& cost);
 
-/// `turns`: whose chunks the steps before ran.
+/// `turns`: says whose chunk is next, from the chunks of earlier steps.
 step_plan plan_step(std::span<const sequence_view> running, const chunk_policy& policy,
                     const step_cost& cost, const prefill_turns& turns);
 

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Whose prompt the next chunk is of. Tenants take turns, and within a tenant its prompts do, in the
-// order of their ids: many prompts of one tenant, or long ones, delay another tenant's by a chunk
-// each. Pure: a function of the chunks that ran. Thread: its owner's alone.
+// Decides which prompt the next prefill chunk belongs to. Tenants take turns, and the prompts of a
+// tenant take turns in the order of their ids. So however many or long the prompts of one tenant
+// are, another tenant's prompt waits for one chunk at a time. Pure: a function of the chunks that
+// ran. Thread: its owner's alone.
 
 #include <cstdint>
 #include <map>
@@ -15,11 +16,11 @@ namespace semantic::engine {
 
 class prefill_turns {
   public:
-    /// Of the tenant whose turn was longest ago, the prompt after that of its last chunk. Returns:
-    /// an index into `running`; nothing where no prompt can be read now.
+    /// Chooses the tenant whose turn was longest ago, and of its prompts the one after that of its
+    /// last chunk. Returns: an index into `running`; nothing if no prompt can be read now.
     std::optional<std::size_t> choose(std::span<const sequence_view> running) const;
 
-    /// A chunk of `running[index]` runs. A tenant of which nothing runs is forgotten.
+    /// Notes that a chunk of `running[index]` runs now. Forgets tenants that have nothing running.
     void take(std::span<const sequence_view> running, std::size_t index);
 
   private:

@@ -29,7 +29,7 @@ prompt_marks::prompt_marks(std::span<const storage::token_id> tokens) {
 
 int prompt_marks::count_common(std::span<const storage::token_id> own, const prompt_marks& other,
                                std::span<const storage::token_id> others) const {
-    // A chain: where one hash differs, all later ones do.
+    // A binary search: each hash covers all tokens before it, so where one differs all later do.
     std::size_t same = 0, end = std::min(hashes_.size(), other.hashes_.size());
     while (same < end) {
         const std::size_t middle = (same + end) / 2;

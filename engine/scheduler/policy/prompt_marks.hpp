@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Counts quickly with how many tokens two prompts begin alike: a chain of hashes is kept of each
-// prompt, so that a comparison looks at a few of them and at less than `grain` tokens. Pure. A
-// collision makes a request wait in vain; code that shares KV compares the tokens themselves.
+// Counts quickly how many tokens two prompts have in common from the start. Each prompt has a chain
+// of hashes, one every `grain` tokens, so a comparison looks at a few hashes and fewer than `grain`
+// tokens. Pure. Colliding hashes give a count that is too large: then a request waits in vain. Code
+// that shares KV compares the tokens themselves.
 
 #include <cstdint>
 #include <span>
@@ -20,8 +21,8 @@ class prompt_marks {
     prompt_marks() = default;
     explicit prompt_marks(std::span<const storage::token_id> tokens);
 
-    /// `own`, `others`: the tokens that the two were made of. Returns: how many of them are the
-    /// same from the start on; 0 where they are less than `grain`.
+    /// `own`, `others`: the tokens that this object and `other` were made from. Returns: how many
+    /// of them are the same from the start; 0 if fewer than `grain` are.
     int count_common(std::span<const storage::token_id> own, const prompt_marks& other,
                      std::span<const storage::token_id> others) const;
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// A running sequence as the plan of a step sees it. Plain data.
+// The numbers of a running sequence from which a step is planned. Plain data.
 
 #include "engine/types/generation.hpp"
 #include "storage/types/ids.hpp"
@@ -12,8 +12,8 @@ struct sequence_view {
     int position = 0;  // tokens whose KV exists
     int pending = 0;   // tokens known but not yet run: the rest of the prompt, or 1 when decoding
     bool decoding = false;  // its prompt is done
-    bool waits = false;     // another one reads its prompt's beginning (shared_heads)
-    int next_place = 0;     // where a chunk has to end at the latest; 0: nowhere
+    bool waits = false;     // for another sequence that reads the same prompt head (shared_heads)
+    int next_place = 0;     // position at which a chunk has to end at the latest; 0: no limit
     storage::tenant_id tenant{};
 };
 

@@ -8,6 +8,7 @@ namespace semantic::engine {
 
 namespace {
 
+// The order of readers, see the header.
 bool comes_before(const head_reader& a, const head_reader& b) {
     return std::tuple(-a.position, a.id, a.choice) < std::tuple(-b.position, b.id, b.choice);
 }
@@ -21,7 +22,7 @@ std::optional<head_wait> find_head_wait(const head_reader& one,
     for (std::size_t i = 0; i < holders.size(); ++i) {
         if (!comes_before(holders[i], one)) continue;
         const int end = count_common(i);
-        // What the reader has passed is there to be taken, and not to be waited for.
+        // Tokens that the holder has read already can be taken now: only later ones are waited for.
         if (end - holders[i].position < head_tokens_min) continue;
         if (!best || end > best->end) best = head_wait{i, end};
     }

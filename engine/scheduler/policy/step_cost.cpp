@@ -10,7 +10,8 @@ namespace semantic::engine {
 namespace {
 
 constexpr double newest_step_share = 0.25;
-// The first chunk costs something even when its step was over sooner than decoding alone was.
+// The first chunk is taken to cost at least this part of its step, even if the step was faster than
+// decoding alone had been.
 constexpr double chunk_share_min = 0.1;
 constexpr unsigned first_band_tokens = 1024;
 
@@ -25,12 +26,14 @@ std::size_t band_of_depth(int position) {
     return std::min<std::size_t>(N - 1, std::bit_width(scaled) - 1);
 }
 
+// Moves `mean` towards `sample`; the first sample becomes the mean.
 void mix(double& mean, double sample) {
     mean = mean == 0 ? sample : mean + newest_step_share * (sample - mean);
 }
 
-// The mean of `band`, else of the nearest one that has one (the larger of two equally near, which
-// costs more), scaled by `growth` for each band between that one and `band` when it lies below.
+// Returns: the mean of `band` if it has one; otherwise that of the nearest band that has one, of
+// two equally near the higher one, which costs more. A mean from a lower band is multiplied by
+// `growth` for each band in between. 0 if no band has a mean.
 template <std::size_t N>
 double nearest(const std::array<double, N>& means, std::size_t band, double growth) {
     for (std::size_t away = 0; away < N; ++away) {
@@ -60,7 +63,8 @@ void step_cost::learn(const step_sample& step) {
             std::max(step.seconds - decoding, step.seconds * chunk_share_min) / step.chunk_tokens;
         return;
     }
-    // What was expected of both parts was off by one factor: a step cannot say which part it was.
+    // One step cannot say which of its two parts, decoding or chunk, was estimated wrongly: both
+    // estimates are scaled by the same factor.
     double factor = step.seconds / (decoding + *known * step.chunk_tokens);
     mix(prefill, *known * factor);
     if (decoding > 0) mix(decode, decoding * factor);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Estimates the cost of steps on this machine from those that ran. Pure: no clock and no threads of
-// its own, a function of its inputs. The estimate only decides how much work goes into a step, so
-// it cannot change a result.
+// Estimates how long a step takes on this machine, from the steps that ran. Pure: no clock and no
+// threads of its own. The estimate only decides how much work goes into a step, so it cannot change
+// an answer.
 
 #include <array>
 #include <optional>
@@ -19,9 +19,10 @@ struct step_sample {
 
 class step_cost {
   public:
-    /// A chunk shorter than this says nothing: reading the weights is most of its cost.
+    /// Shorter chunks are not learned from: most of their time is reading the weights, which does
+    /// not depend on their tokens.
     static constexpr int chunk_tokens_min = 16;
-
+    /// Takes the measured time of one step into the estimates.
     void learn(const step_sample& step);
 
     /// Seconds of a step that gives one token to each of `decoding` sequences and runs no chunk. 0
@@ -31,8 +32,8 @@ class step_cost {
     std::optional<double> prefill_seconds(int position) const;
 
   private:
-    // By size, in powers of two: 1, 2, 3-4, 5-8, ... sequences, and depths from 0, 1K, 3K, 7K, ...
-    // A mean moves a quarter of the way to each new sample; 0: none yet.
+    // Mean seconds in bands whose width doubles: of 1, 2-3, 4-7, ... sequences, and of positions
+    // from 0, 1K, 3K, 7K, ... A mean moves a quarter of the way to each new sample; 0: none yet.
     static constexpr std::size_t count_bands = 11;
     static constexpr std::size_t depth_bands = 9;
     std::array<double, count_bands> decode_{};

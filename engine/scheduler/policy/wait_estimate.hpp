@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// How long a request will wait for its turn, from how long those before it took. Pure: no clock and
-// no threads of its own. Only ever said to clients; nothing is decided by it.
+// Estimates how long a request will wait in the queue, from how long earlier requests took. Pure:
+// no clock and no threads of its own. The estimate is only shown to clients; nothing is decided by
+// it.
 
 #include <chrono>
 #include <cstddef>
@@ -12,18 +13,18 @@ namespace semantic::engine {
 
 class wait_estimate {
   public:
-    /// A request ran for so long, from its admission to its end.
+    /// Takes in how long a request ran, from its admission to its end.
     void learn(double seconds);
 
-    /// Seconds until a request has its turn when `ahead` others wait before it and all `places` are
-    /// taken. 0 until a request has ended.
+    /// Seconds until a request gets a batch slot if `ahead` others wait before it and all `places`
+    /// slots are taken. 0 until the first request has ended.
     double seconds(int ahead, int places) const;
     /// The same, rounded up.
     std::chrono::seconds whole_seconds(int ahead, int places) const;
 
-    /// The notice for a request that arrives while `open` others have not ended.
+    /// The notice for the client of a request that arrives while `open` others have not ended.
     queued place_behind(std::size_t open, int places) const;
-    /// The error for that request where only `limit` may be open.
+    /// The error for the client of such a request if at most `limit` requests may be open.
     failed overloaded(std::size_t limit, std::size_t open, int places) const;
 
   private:

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// One request on its way through the scheduler. Handed from node to node; only the node that holds
-// it writes to it, `cancelled` apart.
+// One request on its way through the scheduler's nodes. Only the node that has it now writes to it,
+// except for `cancelled`, which any thread sets.
 
 #include <atomic>
 #include <chrono>
@@ -24,44 +24,44 @@ struct job {
     std::chrono::steady_clock::time_point submitted;
     std::atomic<bool> cancelled{false};
     std::optional<std::chrono::steady_clock::time_point> admitted;  // set by the step node
-    bool told_to_wait = false;                                      // its sink has had `queued`
+    bool told_to_wait = false;  // its client was notified that it waits (event `queued`)
 
     std::optional<resolved_prompt> prompt;  // after resolve
     held_form form;                         // after resolve
-    /// The agent and the one it continues: their files stay while the request runs.
+    /// On the request's agent and on the agent whose memory it continues: their files stay on disk
+    /// while the request runs.
     std::vector<storage::agent_cache_store::pin> pins;
-    std::shared_ptr<const void> lease{};  // of the agent, among nodes that share an object store
-    /// Files of the memory that the request continues, at least until that is restored.
+    std::shared_ptr<const void> lease{};  // this node's lease on the agent (agent_claims)
+                                          /// Pins the files of the memory that the request
+                                          /// continues, at least until it is restored.
     std::shared_ptr<storage::agent_cache_store::kept_files> files{};
-    /// Of sources that a better one has replaced; let go of at the end.
+    /// The same pins of sources that a better source has replaced; released at the request's end.
     std::vector<std::shared_ptr<storage::agent_cache_store::kept_files>> outdated_files{};
     std::optional<storage::restored_prefix>
-        restored;  // after restore; what of the prefix is really there
-
-    // The step node's, while the request waits for a slot.
-    prompt_marks marks{};         // of the prompt
-    std::uint64_t looked_at = 0;  // publications when its source was looked for again
-
-    // Once several choices are drawn; the step node's.
+        restored;  // after restore: the part of the prefix that is really there
+    // Written by the step node while the request waits for a slot.
+    prompt_marks marks{};         // hashes of the prompt, see head_sharing
+    std::uint64_t looked_at = 0;  // delivery::publications() at the last search for a source
+    // Written by the step node, for requests with several choices.
     int choices_left = 1;
-    int output_tokens = 0;    // of those that are complete
-    finished first_end{};     // of choice 0, when that is complete
-    bool remembered = false;  // choice 0's memory is published, likewise
-
-    /// The request has its slot: the time that it has waited is none of its own.
+    int output_tokens = 0;    // of the complete choices
+    finished first_end{};     // the end of choice 0, once that is complete
+    bool remembered = false;  // choice 0 is complete and its memory is published
+    /// Notes that the request has got its slot, and moves its deadline by the time it has waited:
+    /// a deadline counts from here.
     void begin(std::chrono::steady_clock::time_point now) {
         admitted = now;
         if (request.deadline) *request.deadline += now - submitted;
     }
-    /// The request asks for its memory to be kept no longer than its answer: it is given up then,
-    /// and not written to the disk for it.
+    /// Whether the client wants its memory kept no longer than its answer takes: then the memory is
+    /// dropped at the end and never written to disk.
     bool drops_memory() const {
         return request.memory.keep_seconds == std::chrono::seconds(0) &&
                !request.memory.pinned.value_or(false);
     }
     bool is_cancelled() const { return cancelled.load(std::memory_order_relaxed); }
-    /// Returns: why the request is to end before its answer is complete, if it is. Of one that has
-    /// begun: what waits has a client that may leave, and no deadline yet.
+    /// Returns: the reason to end the request before its answer is complete; nothing if there is
+    /// none. Requires: it has begun, because its deadline counts only from begin().
     std::optional<stop_reason> wants_to_stop() const {
         if (is_cancelled()) return stop_reason::cancelled;
         if (request.deadline && std::chrono::steady_clock::now() > *request.deadline)

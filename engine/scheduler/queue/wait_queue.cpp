@@ -8,7 +8,7 @@ namespace semantic::engine {
 
 namespace {
 
-/// Returns: null where it has no block.
+/// Returns: a copy of `state` without blocks; null if `state` has none.
 std::shared_ptr<const storage::agent_state> without_blocks(const storage::agent_state& state) {
     std::vector<storage::kv_block_parts> none(state.blocks.size());
     if (state.blocks == none) return nullptr;
@@ -56,7 +56,9 @@ int wait_queue::count_before(const job& work) const {
         own += each->request.tenant == work.request.tenant ? 1 : 0;
     }
     int before = own;
-    bool is_behind = false;  // its tenant's turn comes later than that of the tenant looked at
+    // From the last tenant in turn to the first: those that come before the request's own tenant
+    // begin one request more.
+    bool is_behind = false;
     for (auto tenant = tenants_.rbegin(); tenant != tenants_.rend(); ++tenant) {
         if (*tenant == work.request.tenant) {
             is_behind = true;
@@ -82,14 +84,13 @@ std::vector<job_ptr> wait_queue::take_cancelled() {
     return left;
 }
 
-/// `released(state)`: the state with fewer blocks; null when it has none to spare.
-template <typename Released>
-bool wait_queue::release(const job* spared, Released released) {
+template <typename WithoutSome>
+bool wait_queue::release(const job* spared, WithoutSome without_some) {
     bool any = false;
     for (const job_ptr& work : waiting_) {
         auto& source = work->prompt->source;
         if (work.get() == spared || !source) continue;
-        auto bare = released(*source);
+        auto bare = without_some(*source);
         if (!bare) continue;
         source = std::move(bare);
         any = true;

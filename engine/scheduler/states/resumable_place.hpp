@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// How far a sequence that gave way can go on from a memory with recurrent states. Pure: a function
-// of tokens and places, tested as a table, without model, pool or clock.
+// How much of a preempted sequence a memory with recurrent states can give back. Pure: tested as a
+// table, without model, pool or clock.
 
 #include <span>
 
@@ -9,8 +9,9 @@
 
 namespace semantic::engine {
 
-/// Returns: the tokens before the last state that `memory` keeps within what it has in common with
-/// `tokens`, but the last of these, which is run in any case; 0: none.
+/// Returns: from how many of the sequence's `tokens` on it can continue: the position of the last
+/// state of `memory` up to which the two have the same tokens. Always less than the number of
+/// `tokens`, because the last one has to run. 0: no such state.
 int find_resumable(const storage::agent_state& memory, std::span<const storage::token_id> tokens);
 
 }  // namespace semantic::engine

@@ -30,7 +30,7 @@ void sequence_states::go_on_from(storage::recurrent_ptr start, int known,
     kept_.assign(kept.begin(), kept.begin() + static_cast<std::ptrdiff_t>(count));
     for (kept_state& each : kept_) {
         each.waits = false;
-        // It may have come from the disk just now.
+        // The memory may not have this state in RAM, while `start` was just read from disk.
         if (static_cast<int>(each.tokens) == known) each.state = start;
     }
 }
@@ -68,7 +68,8 @@ bool sequence_states::drop_kept() {
 
 void sequence_states::reset() {
     live_ = storage::live_state(*pool_, nullptr);
-    // The states of the earlier memory are in its files, or in the pool with their holders.
+    // The places of the continued memory stay, without their states: other holders or its files
+    // have those.
     std::erase_if(kept_, [this](const kept_state& each) { return is_new(each); });
     for (kept_state& each : kept_) each.state.reset();
 }
@@ -84,12 +85,13 @@ std::vector<kept_state> sequence_states::publish(int tokens, bool at_end, bool g
         if (states.empty() || states.back().tokens < end) states.push_back({end});
         states.back().state = live_.share();
     }
-    // A place inside a group of f16 rows counts at a memory's end only, which it no longer is.
+    // Only a memory's end may lie inside a group of wide-tail rows (place_rules::grain): a state
+    // that was kept at an earlier end there is dropped.
     std::erase_if(states, [&](const kept_state& each) {
         return each.tokens != end && each.tokens % static_cast<std::uint32_t>(rules_.grain) != 0;
     });
     thin(states);
-    // The last one is what the memory is gone on from: it has to be here.
+    // The next turn continues from the last state, so that one has to be in RAM.
     while (!states.empty() && states.back().state == nullptr) states.pop_back();
     for (std::size_t i = states.size(); goes_on && i-- > 0;) {
         if (!is_new(states[i])) continue;

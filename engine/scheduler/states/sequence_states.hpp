@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// The recurrent states of one running sequence: the two that its steps read and write, and those
-// that its memory keeps. Empty, and without cost, where the model has none. Owner: sequence.
-// Thread: confined to the step node.
+// The recurrent states of one running sequence: the two that a step reads and writes, and the kept
+// ones, from which later prompts can continue. Empty, and without cost, if the model has no
+// recurrent layers. Owner: sequence. Thread: confined to the step node.
 
 #include <cstddef>
 #include <vector>
@@ -14,54 +14,57 @@ namespace semantic::engine {
 
 class sequence_states {
   public:
-    /// Begins after `known` tokens with `start`, the state there. `kept`: places of the memory that
-    /// it continues, ascending; those after `known` are left out. `planned`: places where it keeps
-    /// more.
+    /// Begins after `known` tokens with `start`, the state there. `kept`: states of the memory that
+    /// the sequence continues, ascending; those after `known` are left out. `planned`: positions at
+    /// which the sequence keeps states of its own.
     sequence_states(storage::block_pool& pool, storage::recurrent_ptr start, int known,
                     const std::vector<storage::kept_state>& kept,
                     std::vector<planned_place> planned, const place_rules& rules);
 
     /// Takes memory for what the next step writes. Errors: pool_exhausted.
     storage::result<void> reserve() { return live_.reserve(); }
+    /// The state that the next step reads; null at position 0.
     const std::byte* current() const noexcept { return live_.current(); }
+    /// The memory that the next step writes its state to. Requires: reserve().
     std::byte* next() const noexcept { return live_.next(); }
-    /// Says that a step has run the tokens up to `position`, and keeps the state where that is
-    /// planned.
+    /// Makes the written state the current one, because a step has run the tokens up to `position`;
+    /// keeps it if `position` is planned.
     void advance(int position);
 
     /// Returns: the place after `position` where a chunk has to end; 0: there is none.
     int next_place(int position) const { return place_behind(planned_, position); }
 
-    /// Lets go of states that were kept on the way, of which the sequence itself needs none.
-    /// Returns: whether there were any.
+    /// Releases the states that this sequence has kept for later prompts, to free memory. Returns:
+    /// whether there were any.
     bool drop_kept();
     /// Starts again at position 0.
     void reset();
-    /// Goes on after `known` tokens with `start`, the state there, and with what the memory keeps
-    /// that it is of, in place of its own.
+    /// Continues after `known` tokens with `start`, the state there, which comes from a memory.
+    /// `kept`: the states of that memory, which replace those of the sequence.
     void go_on_from(storage::recurrent_ptr start, int known,
                     const std::vector<storage::kept_state>& kept);
 
-    /// Says that of the new states the one at `position` is written before the turn's end.
+    /// Has the new state at `position` written to disk before the turn's end.
     void write_early(int position) { early_ = position; }
-    /// The states that a memory of the first `tokens` tokens keeps. `at_end`: the sequence ends
-    /// there, and its current state is one of them; it is not written any more then. `goes_on`: a
-    /// longer version of the memory follows. The new states wait for that version then, but one of
-    /// a turn, and that one only where a step of the ladder was read: fewer tokens are soon read
-    /// again after a crash.
+    /// Returns: the states that a memory of the first `tokens` tokens keeps. `at_end`: the sequence
+    /// has just as many tokens, so its current state is included; it is not written to any more.
+    /// `goes_on`: a longer version of the memory follows in this turn. Then the new states are
+    /// marked to wait for that version before they go to disk, except for one a turn, once
+    /// place_rules::ladder tokens were read: fewer are quickly computed again after a crash.
     std::vector<storage::kept_state> publish(int tokens, bool at_end, bool goes_on);
 
   private:
     bool is_new(const storage::kept_state& each) const {
         return static_cast<int>(each.tokens) > began_at_;
     }
+    /// Removes the states that choose_places() does not keep.
     void thin(std::vector<storage::kept_state>& states) const;
 
     storage::block_pool* pool_;
     storage::live_state live_;
-    int began_at_;
-    int turn_began_at_;  // tokens that were there when the turn began
-    int early_ = 0;      // place of the new state that may be written before the turn's end
+    int began_at_;       // position from which the sequence computes: states after it are its own
+    int turn_began_at_;  // position at which the turn began
+    int early_ = 0;      // place of the new state that is written before the turn's end; 0: none
     std::vector<storage::kept_state> kept_;  // ascending
     std::vector<planned_place> planned_;
     place_rules rules_;
