@@ -10,6 +10,7 @@ namespace semantic::engine {
 
 namespace {
 
+// Frames that the request needs until its answer begins.
 std::size_t frames_for(const job& work, const storage::kv_layout& layout,
                        const chunk_policy& chunks) {
     return frames_for_prompt(layout, chunks, static_cast<int>(work.prompt->tokens.size()),
@@ -35,7 +36,7 @@ admitter::admitter(const storage::block_pool& pool, storage::agent_cache_store& 
 
 void admitter::admit(bool transient_holds) {
     for (;;) {
-        heads_.plan();  // who began last may read what others would
+        heads_.plan();  // others may share the head of the request that has just begun
         switch (next_candidate(load(transient_holds))) {
             case candidate::none:
                 pool_.budget().wait(pool_, 0);
@@ -60,23 +61,26 @@ batch_load admitter::load(bool transient_holds) const {
             pool_.budget().others_are_busy(pool_)};
 }
 
-// Preempted sequences go on, the oldest first.
+// Lets the oldest preempted sequence run again. It computes its tokens from the start, or from
+// where a memory that was published meanwhile ends.
 bool admitter::resume_oldest(bool transient_holds) {
     if (layout_.has_states() && sequences_.oldest_preempted().choice() == 0)
         return return_oldest(transient_holds);
     sequence& oldest = sequences_.oldest_preempted();
-    const room wanted{candidate::preempted, frames_for_sequence(layout_, chunks_, oldest.view()),
-                      &oldest.work().prompt->agent, nullptr};
+    const frame_demand wanted{candidate::preempted,
+                              frames_for_sequence(layout_, chunks_, oldest.view()),
+                              &oldest.work().prompt->agent, nullptr};
     if (!make_room(wanted, transient_holds)) return false;
     heads_.look_again(oldest);
     sequences_.resume(oldest);
     return true;
 }
 
-// As resume_oldest(), of a model with recurrent states, which a preempted sequence has given up: it
-// goes on from the longest part of its tokens whose state its agent's memory has. That is in RAM
-// and shared at once, or read from disk first, which counts as going on; without any all is
-// computed again. Requires: the sequence is its request's first choice, whose memory it is.
+// The same for a model with recurrent states, where a sequence can only continue from a kept state.
+// It continues from the last state of its agent's memory that fits its tokens: at once if that is
+// in RAM, otherwise after it is read from disk (which also counts as begun). Without such a state
+// it computes all tokens again. Requires: the sequence is its request's choice 0, the only one
+// whose memory is kept.
 bool admitter::return_oldest(bool transient_holds) {
     sequence& oldest = sequences_.oldest_preempted();
     const auto memory = store_.find(oldest.work().prompt->agent);
@@ -86,10 +90,10 @@ bool admitter::return_oldest(bool transient_holds) {
     std::size_t frames = frames_for_sequence(layout_, chunks_, oldest.view());
     // The frames that it shares with its memory are in the pool already.
     if (hot) frames -= std::min(frames, layout_.frames_for(hot->tokens, 0));
-    const room wanted{.applicant = candidate::preempted,
-                      .frames = frames,
-                      .keep = hot ? &memory->id : nullptr,
-                      .work = nullptr};
+    const frame_demand wanted{.applicant = candidate::preempted,
+                              .frames = frames,
+                              .kept = hot ? &memory->id : nullptr,
+                              .work = nullptr};
     if (!make_room(wanted, transient_holds)) return false;
     if (resumable > 0 && !hot) {
         starts_.bring_back(oldest, memory, resumable);
@@ -101,37 +105,40 @@ bool admitter::return_oldest(bool transient_holds) {
     return true;
 }
 
+// Starts the waiting request that is next, skipping those that wait for a shared head.
 bool admitter::admit_next(bool transient_holds) {
     const job_ptr work =
         waiting_.find_next([&](const job& each) { return !heads_.planned().waits(each); });
     heads_.look_again(*work);
     const auto& source = work->prompt->source;
-    const room wanted{candidate::waiting, frames_for(*work, layout_, chunks_),
-                      source ? &source->id : nullptr, work.get()};
+    const frame_demand wanted{candidate::waiting, frames_for(*work, layout_, chunks_),
+                              source ? &source->id : nullptr, work.get()};
     if (!make_room(wanted, transient_holds)) return false;
     waiting_.take(work);
     starts_.begin(work);
     return true;
 }
 
-// Requests that wait release blocks where need be, the candidate apart.
-bool admitter::make_room(const room& wanted, bool transient_holds) {
+// The loop decides again after each thing that may have made room: after waiting requests have
+// released blocks, until they have none (`released`), and once after the pool was queued for memory
+// of other models (`is_queued`).
+bool admitter::make_room(const frame_demand& wanted, bool transient_holds) {
     const std::size_t need =
         frames_to_free(wanted.applicant, frames_promised(), wanted.frames, layout_);
-    for (bool released = false, in_line = false;;) {
+    for (bool released = false, is_queued = false;;) {
         batch_load now = load(transient_holds);
         // The first request in the queue begins first, even if nothing of it runs yet.
         now.others_busy = now.others_busy || pool_.budget().frames_before(pool_) > 0;
-        switch (decide_admission(now, fits(need, wanted.keep), released)) {
+        switch (decide_admission(now, fits(need, wanted.kept), released)) {
             case admission::admit:
                 pool_.budget().set_busy(pool_, true);  // before the step's run, which takes long
                 pool_.budget().wait(pool_, 0);
                 return true;
             case admission::wait:
-                if (in_line || !now.others_busy) return wait_for_others(now);
+                if (is_queued || !now.others_busy) return wait_for_others(now);
                 // Queues the pool again: from here on it is notified when others free bytes.
                 pool_.budget().wait(pool_, need);
-                in_line = true;
+                is_queued = true;
                 break;
             case admission::release_waiting:
                 released = !release_waiting_blocks(wanted.work);
@@ -139,18 +146,18 @@ bool admitter::make_room(const room& wanted, bool transient_holds) {
     }
 }
 
-// While other models are at work and nothing of this one is, what the first in the queue would go
-// on from is in their way: nobody else could ever take it. Returns: false.
+// If nothing of this model runs while other models work, waiting requests release the blocks that
+// they would start from: otherwise no model could ever use these. Returns: false, for make_room().
 bool admitter::wait_for_others(const batch_load& now) {
     if (now.is_idle() && now.others_busy) release_waiting_blocks();
     return false;
 }
 
-// What other models wait for longer is kept free for them, and where one of them has the turn to go
-// on nobody begins.
-bool admitter::fits(std::size_t frames, const storage::agent_id* keep) {
+// Whether the pool has `frames` free frames, after eviction, in addition to those that other models
+// have waited for longer. Never while another model has the turn (a shortage of all models).
+bool admitter::fits(std::size_t frames, const storage::agent_id* kept) {
     const storage::pool_budget& budget = pool_.budget();
-    return !budget.is_turn_taken() && store_.make_room(frames + budget.frames_before(pool_), keep);
+    return !budget.is_turn_taken() && store_.make_room(frames + budget.frames_before(pool_), kept);
 }
 
 std::size_t admitter::frames_promised() const {
@@ -176,8 +183,6 @@ bool admitter::forget_unsaved_of_preempted() {
     return any;
 }
 
-// First blocks that are in files, and when there are no more of these, blocks that may have to be
-// computed again.
 bool admitter::release_waiting_blocks(const job* spared) {
     if (waiting_.release_saved_blocks(spared)) return true;
     const bool any = waiting_.release_blocks(spared);

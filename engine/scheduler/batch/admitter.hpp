@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Gives the batch's places to preempted sequences and to requests that wait, as admission decides,
-// and evicts memory that no sequence runs on for them. Owner: batch. Thread: confined to the step
-// node.
+// Gives the batch's slots ("places") to preempted sequences and waiting requests, as
+// policy/admission decides, and evicts memory that no sequence runs on to make room for them.
+// Owner: batch. Thread: confined to the step node.
 
 #include <cstddef>
 
@@ -18,38 +18,43 @@ namespace semantic::engine {
 
 class admitter {
   public:
-    /// `places`: of the batch.
+    /// `places`: slots of the batch, the most sequences that run at a time.
     admitter(const storage::block_pool& pool, storage::agent_cache_store& store,
              const chunk_policy& chunks, int places, wait_queue& waiting, sequence_set& sequences,
              open_choices& choices, starter& starts, head_sharing& heads);
 
-    /// Lets begin what has a place and fits. `transient_holds`: see batch_load.
+    /// Starts preempted sequences and waiting requests, as many as get a slot and fit into the
+    /// pool. `transient_holds`: see batch_load.
     void admit(bool transient_holds);
+    /// The counts from which admission is decided now.
     batch_load load(bool transient_holds) const;
-    /// Requests hold the blocks that they will start from while they wait, and so do choices.
-    /// Requests but `spared`, which may be null, release such blocks, and so do all choices.
-    /// Returns: whether any did.
+    /// Takes from waiting requests and choices the blocks that they would start from; `spared`
+    /// (may be null) keeps its own. First those that are on disk, too, and in a later call those
+    /// that have to be computed again. Returns: whether any block was released.
     bool release_waiting_blocks(const job* spared = nullptr);
-    /// Memories of preempted sequences that could not be saved hold frames that nobody can take;
-    /// they are given up. Requires: none is being saved. Returns: whether there were any.
+    /// Drops the memories of preempted sequences that could not be saved: they hold frames that
+    /// cannot be evicted. The sequences compute them again. Requires: no save is under way.
+    /// Returns: whether there were any.
     bool forget_unsaved_of_preempted();
 
   private:
-    /// The frames that a candidate needs, and the agent whose memory it continues, if any.
-    struct room {
+    /// What a candidate needs to begin.
+    struct frame_demand {
         candidate applicant;
         std::size_t frames;
-        const storage::agent_id* keep;
-        const job* work;  // null: a preempted sequence
+        const storage::agent_id* kept;  // whose memory is not evicted for it; null: none
+        const job* work;                // null: a preempted sequence
     };
+    /// Each starts the next candidate of its kind, and returns whether that had room.
     bool resume_oldest(bool transient_holds);
-    /// Where the model has recurrent states a preempted sequence goes on from its memory.
     bool return_oldest(bool transient_holds);
     bool admit_next(bool transient_holds);
-    /// Returns: whether the candidate begins.
-    bool make_room(const room& wanted, bool transient_holds);
+    /// Evicts memory until the candidate fits. Returns: whether it may begin; if not, the pool is
+    /// queued for memory that other models free.
+    bool make_room(const frame_demand& wanted, bool transient_holds);
     bool wait_for_others(const batch_load& now);
-    bool fits(std::size_t frames, const storage::agent_id* keep);
+    bool fits(std::size_t frames, const storage::agent_id* kept);
+    /// Frames that running sequences and restoring prompts will still take.
     std::size_t frames_promised() const;
 
     const storage::block_pool& pool_;

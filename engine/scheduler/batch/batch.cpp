@@ -11,10 +11,13 @@ namespace semantic::engine {
 
 namespace {
 
-// How long an answer that lacks memory waits for what another model keeps for a moment.
+// An answer that is short of memory tries again after each pause, this long in all, because what
+// holds the memory, such as a save that is just ending, soon frees it.
 constexpr std::chrono::milliseconds short_pause{2};
 constexpr std::chrono::milliseconds others_patience{2'000};
 
+// Returns: why the request can never run: it names unknown tokens, or its prompt exceeds the
+// context; nothing if it can.
 std::optional<failed> refusal(const job& work, const batch_options& options) {
     auto unknown = [&](token_id token, const char* sentence, request_part at_fault) {
         failed why{failure_kind::bad_request, "token " + std::to_string(token) + sentence +
@@ -80,12 +83,12 @@ void batch::restored(const job_ptr& work, storage::restored_prefix found) {
 
 bool batch::run_step() {
     const bool more = step();
-    // What other models may wait for the end of.
+    // Other models that share the pool's budget may wait for the memory of a busy one.
     const bool is_busy = !sequences_.running().empty() || !starter_.restoring().empty() ||
                          sequences_.count_returning() > 0;
     pool_.budget().set_busy(pool_, is_busy || outputs_.are_blocks_held());
-    // A hold that began since the question above has said that the pool is busy, which the line
-    // above has taken back.
+    // A save or look-up may have begun since are_blocks_held() was called, and have marked the pool
+    // busy, which the line above has undone: so ask again.
     if (!is_busy && outputs_.are_blocks_held()) pool_.budget().set_busy(pool_, true);
     return more;
 }
@@ -100,7 +103,7 @@ bool batch::step() {
     begin_choices();
     if (sequences_.running().empty() && starter_.restoring().empty() &&
         sequences_.count_returning() == 0)
-        pool_.budget().end_turn(pool_);  // a turn is one answer's, not a queue's
+        pool_.budget().end_turn(pool_);  // the turn was given for an answer that has ended
     admitter_.admit(transient_holds);
     tell_waiting();
     if (sequences_.running().empty()) return false;
@@ -111,9 +114,8 @@ bool batch::step() {
             sequences_.remove_ended();
             return has_work();
         }
-        // Dirty agents become evictable when their save ends, which wakes the step node again. One
-        // that is not being saved stays dirty: of a running one only the full blocks may be on
-        // disk.
+        // No sequence can get a frame. While a save is under way there is nothing to do but wait:
+        // its agent becomes evictable when the save ends, and that causes another step.
         return transient_holds ? wait_for_others() : relieve(others_busy);
     }
     end_turn_where_there_is_room();
@@ -126,9 +128,9 @@ bool batch::step() {
     return has_work();
 }
 
-// A request that does not begin in the first step that sees it hears that it waits, and for how
-// long about: until what it shares with the prompt that is being read is there, or until those
-// before it have had their turn.
+// Notifies the clients of requests that did not begin in the first step that saw them: how many are
+// before them, and about how long that takes. A request that waits for a shared head waits for the
+// rest of that head to be computed.
 void batch::tell_waiting() {
     for (const job_ptr& work : waiting_.jobs()) {
         if (std::exchange(work->told_to_wait, true)) continue;
@@ -143,8 +145,8 @@ void batch::tell_waiting() {
     }
 }
 
-// Taken before the step runs: sequences that end with it are still there, and the set of decoding
-// ones is not decided again.
+// Describes the step for the activity feed; nothing if nobody watches it. Called before the step
+// runs, while sequences that end with it still exist.
 std::optional<step_run> batch::composition_of(std::span<const step_row> rows) const {
     if (!probe_.feed->is_watched()) return std::nullopt;
     step_run composed;
@@ -159,9 +161,10 @@ void batch::publish_step(step_run composed, std::chrono::steady_clock::duration 
     probe_.feed->publish([&] { return std::move(composed); });
 }
 
-// Requests that were cancelled or ran out of time leave before anything more is spent on them.
+// Ends requests that were cancelled or whose deadline has passed, before a step works on them.
 void batch::end_stopped() {
-    // An early start may have half of its prefix: the request ends when the prefix has come.
+    // A request that started early may have half of its prefix: it goes back to those whose prefix
+    // is being read, and ends when that has come.
     if (sequences_.early() && sequences_.early()->wants_to_stop()) starter_.revoke_early();
     for (job_ptr& work : waiting_.take_cancelled())
         outputs_.commit_end({std::move(work), finished{stop_reason::cancelled, {}, 0, false}});
@@ -176,7 +179,8 @@ void batch::end_stopped() {
     sequences_.remove_ended();
 }
 
-// Choices whose prompt is done need no more than a place in the step.
+// Starts further choices of requests whose prompt is done, as long as batch slots are free for
+// them.
 void batch::begin_choices() {
     while (!open_choices_.empty()) {
         job_ptr work = open_choices_.front().work;
@@ -192,8 +196,8 @@ void batch::begin_choices() {
     sequences_.remove_ended();
 }
 
-// A step that fails has changed no sequence. Each is tried alone then, so that one request's fault
-// is not another's.
+// Runs the rows in one pass. If the pass throws, no sequence has changed: then each row runs alone,
+// so that only the requests that cause the failure fail.
 void batch::run_rows(std::span<const step_row> rows) {
     try {
         run_model(rows);
@@ -220,7 +224,8 @@ void batch::run_model(std::span<const step_row> rows) {
         });
 }
 
-// They have no row in a step until their forms have said which token may come next.
+// The sequences that have no row in this step, because the form that constrains their answer has
+// not decided yet which token may come next.
 std::vector<sampled_row> batch::waiting_for_forms() const {
     std::vector<sampled_row> waiting;
     for (const auto& run : sequences_.running())
@@ -229,6 +234,7 @@ std::vector<sampled_row> batch::waiting_for_forms() const {
     return waiting;
 }
 
+// Each sequence takes its drawn token, and the tokens of its draft that are right.
 void batch::take_tokens(std::span<const sampled_row> drawn) {
     for (const sampled_row& row : drawn)
         fail_alone(*row.run, [&] {
@@ -237,7 +243,8 @@ void batch::take_tokens(std::span<const sampled_row> drawn) {
         });
 }
 
-// As long as what is drawn is what the draft says, the logits after it are those of the answer.
+// Accepts draft tokens one by one: as long as the drawn token is the draft's next one, the logits
+// after the draft's token are those of the answer, and the next token is drawn from them.
 void batch::take_drafts(const sampled_row& row) {
     const auto vocabulary = static_cast<std::size_t>(options_.vocabulary);
     for (auto rest = row.draft_logits; !rest.empty(); rest = rest.subspan(vocabulary)) {
@@ -248,6 +255,7 @@ void batch::take_drafts(const sampled_row& row) {
     }
 }
 
+// Ends the step's drafts, and counts what ran and what was taken.
 void batch::end_drafts(std::span<const step_row> rows) {
     for (const step_row& row : rows) {
         const drafting::outcome came = row.run->end_draft();
@@ -258,7 +266,7 @@ void batch::end_drafts(std::span<const step_row> rows) {
     }
 }
 
-// One request's fault is not another's.
+// Runs `action` for the sequence; what it throws ends that sequence's request alone.
 template <class Action>
 void batch::fail_alone(sequence& run, Action action) {
     try {
@@ -268,9 +276,9 @@ void batch::fail_alone(sequence& run, Action action) {
     }
 }
 
-// Nothing could run: every sequence waits for blocks that only another can free. Returns: whether a
-// step may make progress now. `others_were_busy`: before the step found no blocks; what they left
-// since then is there for another try.
+// Called when no running sequence can get frames: makes room as decide_relief() says. Returns:
+// whether another step can make progress now. `others_were_busy`: whether other models were at work
+// before this step found no frames; what they have freed since may be enough for another try.
 bool batch::relieve(bool others_were_busy) {
     starter_.revoke_early();
     if (!outputs_.are_blocks_held() && admitter_.forget_unsaved_of_preempted()) return true;
@@ -293,11 +301,12 @@ bool batch::relieve(bool others_were_busy) {
     return has_work();
 }
 
-// Returns: whether a step may make progress now: the word is given for what is left free from now
-// on, so that there is one more try.
+// Registers this pool to be notified when other models free memory. Returns: true at the first
+// registration: what was freed just before it caused no notice, so the step is tried once more.
 bool batch::wait_for_others() { return pool_.budget().want_word(pool_); }
 
-// The turn is there for a shortage: where its answer's last token has room others may begin.
+// Gives up the turn among models (taken when all were short of frames) as soon as the running
+// sequences can reach their last tokens with the free frames.
 void batch::end_turn_where_there_is_room() {
     if (!pool_.budget().has_turn(pool_)) return;
     std::size_t wanted = 0;
@@ -306,9 +315,9 @@ void batch::end_turn_where_there_is_room() {
     if (pool_.free_count() >= wanted) pool_.budget().end_turn(pool_);
 }
 
-// Some memory is not the only answer's, and no model is at work: its holder, such as a save or a
-// look-up that is just ending, releases it soon. Nothing of this model can run meanwhile. Returns:
-// whether to try again.
+// Called when the only running answer is short of frames and no model is at work. If something else
+// still holds memory, such as a save that is just ending, this sleeps for short_pause, at most
+// others_patience in all. Returns: whether to try again.
 bool batch::others_may_give_way() {
     const auto now = std::chrono::steady_clock::now();
     if (now - short_at_ > short_pause * 10) short_since_ = now;  // some step found room since
@@ -324,11 +333,13 @@ void batch::preempt_youngest() {
     sequence& run = sequences_.youngest_running();
     delivery_.publish_preempted(run);
     sequences_.preempt(run);
-    // What was published of it, if anything, is to be evictable too.
+    // Its published memory becomes evictable once it is saved.
     if (run.choice() == 0)
         outputs_.save_agent(run.work().prompt->agent, storage::save_extent::everything);
 }
 
+// Ends the only running sequence, which has all of the pool: as context_full if it has answered
+// something, otherwise as overloaded.
 void batch::end_for_want_of_blocks(sequence& run) {
     if (run.output_tokens() > 0)
         delivery_.end_choice(run,

@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// The running and waiting requests, and what one step does with them: admitter gives places,
-// starter begins requests, step_rows says what runs, model_pass runs it, delivery hands over what
-// came of it. Owner: the scheduler. Thread: confined to the step node; run_step() uses the compute
-// arena's threads inside forward(). A request never takes another's blocks: what does not fit
-// waits, and memory that no sequence runs on is evicted first. When the running sequences have
-// grown until nothing is left, the youngest gives its blocks back and computes them again later.
+// The running and waiting requests of one model, and the steps that compute their tokens. In a step
+// admitter gives batch slots, starter begins requests, step_rows chooses what runs, model_pass runs
+// it, and delivery hands over tokens and memories. Owner: the scheduler. Thread: confined to the
+// step node; run_step() uses the compute arena's threads inside forward().
+//
+// Memory: a request that does not fit waits, after memory that no sequence runs on was evicted.
+// When running sequences have grown until no frame is left, the youngest is preempted: it gives its
+// blocks back and computes them again later.
 
 #include <chrono>
 
@@ -28,7 +30,7 @@ struct batch_options {
     chunk_policy chunks;
     int max_batch = 16;
     int vocabulary = 0;
-    draft_rule drafts = draft_rule::never;  // which of what may come next a step runs too
+    draft_rule drafts = draft_rule::never;  // which draft tokens steps run (speculative decoding)
     answer_rules answers;
     int early_save_tokens =
         256;  // a prompt with so many new tokens is saved while its answer is generated
@@ -40,18 +42,20 @@ class batch {
           storage::agent_cache_store& store, batch_options options, engine_probe& probe,
           batch_outputs& outputs);
 
-    /// A resolved request. Refused at once when its prompt can never fit, with both numbers, and
-    /// when it biases tokens that the model does not have.
+    /// Takes a resolved request into the queue. Refuses it at once if its prompt can never fit, or
+    /// if it names tokens that the model does not have.
     void add(job_ptr work);
-    /// The blocks of the request's prefix are being read. Where nothing else runs the request
-    /// begins, and computes each layer when that has come.
+    /// Called when the blocks of the request's prefix begin to be read from disk. If nothing else
+    /// runs, the request starts early: it computes each layer as soon as that is read.
     void arriving(const job_ptr& work, storage::restored_prefix begun);
-    /// The request's prefix is in the pool, as far as it could be read.
+    /// Called when the blocks of the request's prefix are in the pool; `found` says how many could
+    /// be read. The request begins.
     void restored(const job_ptr& work, storage::restored_prefix found);
     /// Runs one step. Returns: whether another step can make progress right away.
     bool run_step();
 
   private:
+    /// As run_step(), without the notice to the pool's budget.
     bool step();
     bool wait_for_others();
     void end_turn_where_there_is_room();
@@ -61,6 +65,8 @@ class batch {
     std::optional<step_run> composition_of(std::span<const step_row> rows) const;
     void publish_step(step_run composed, std::chrono::steady_clock::duration took);
     void run_rows(std::span<const step_row> rows);
+    /// One pass over the weights for the rows, and all that follows from it. Throws: what the model
+    /// throws; then no sequence has changed.
     void run_model(std::span<const step_row> rows);
     std::vector<sampled_row> waiting_for_forms() const;
     void take_tokens(std::span<const sampled_row> drawn);
@@ -78,7 +84,7 @@ class batch {
     batch_outputs& outputs_;
     const storage::block_pool& pool_;
     engine_probe& probe_;
-    // Since when, and when last, the only answer under way was short of memory.
+    // When the only running answer became short of memory, and when it was short last.
     std::chrono::steady_clock::time_point short_since_{}, short_at_{};
 
     wait_queue waiting_;

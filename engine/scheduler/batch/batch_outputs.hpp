@@ -12,16 +12,18 @@ namespace semantic::engine {
 struct ended_request {
     job_ptr work;
     generation_event last;    // finished or failed
-    bool remembered = false;  // its memory is published, as far as it got, and not saved yet
+    bool remembered = false;  // its memory is in the store, as far as computed, and not saved yet
 };
 
 /// Owner: the scheduler, which outlives its batch. Thread: methods are called by the step node
 /// only, but for are_requests_arriving(), which a thread of the compute arena asks. None waits.
 class batch_outputs {
   public:
+    /// Sends an event to the request's client.
     virtual void emit_event(const job_ptr& work, generation_event event) = 0;
+    /// Hands over a request that is over: its memory is saved, then its client gets the end.
     virtual void commit_end(ended_request ended) = 0;
-    /// Saves, after the work, what was just published of the agent.
+    /// Queues a save of the agent's memory that was just published.
     virtual void save_agent(const storage::agent_id& agent, storage::save_extent extent) = 0;
     /// Whether a save or a look-up holds blocks that no sequence runs on. When that changes,
     /// run_step() is called again.
@@ -32,8 +34,8 @@ class batch_outputs {
     /// Whether requests are on their way to the batch, and so wait for this step to end. Asked
     /// while a step waits for the disk.
     virtual bool are_requests_arriving() const = 0;
-    /// The request cannot begin yet. An estimate of 0: until those before it have ended. Called
-    /// once a request, and not where its client was notified before.
+    /// Notifies the client that its request cannot begin yet. `place`: requests before it, and the
+    /// estimated wait; 0: estimated from their number. Called at most once a request.
     virtual void announce_wait(const job_ptr& work, queued place) = 0;
 
   protected:

@@ -21,14 +21,14 @@ double seconds_since(clock::time_point start) {
 void delivery::take_token(sequence& run, std::span<const float> logits) {
     if (sequences_.has_ended(run)) return;  // with another choice of its request
     bool first = run.output_tokens() == 0;
-    if (first && run.choice() == 0) prompt_finished(run, logits);
+    if (first && run.choice() == 0) finish_prompt(run, logits);
     sequence::accepted out = run.accept(logits);
     if (run.output_tokens() > 0) {
         probe_.tokens_decoded.fetch_add(1, std::memory_order_relaxed);
         if (!first)
             probe_.inter_token.observe(seconds_since(run.last_token_at));
         else if (run.choice() == 0)
-            first_token(run.work());
+            report_first_token(run.work());
         run.last_token_at = clock::now();
         outputs_.emit_event(run.work_ptr(), token_text{std::move(out.text), run.last_token(),
                                                        run.choice(), std::move(out.scores)});
@@ -37,7 +37,7 @@ void delivery::take_token(sequence& run, std::span<const float> logits) {
         end_choice(run, finished{*out.ended, run.stop_sequence(), run.output_tokens(), false});
 }
 
-void delivery::first_token(const job& work) {
+void delivery::report_first_token(const job& work) {
     const clock::duration after = clock::now() - work.submitted;
     probe_.time_to_first_token.observe(std::chrono::duration<double>(after).count());
     probe_.feed->publish([&] {
@@ -46,15 +46,15 @@ void delivery::first_token(const job& work) {
     });
 }
 
-void delivery::prompt_finished(sequence& run, std::span<const float> logits) {
+void delivery::finish_prompt(sequence& run, std::span<const float> logits) {
     const job& work = run.work();
-    // A long new prompt goes to disk while its answer is generated, so that little is left to write
-    // at the end. One of several choices is published in any case: they share its blocks, and
-    // sliding frames that the window has passed are handed out only once.
+    // A long new prompt is saved while its answer is generated, so that little is left to write at
+    // the end. A prompt with several choices is published in any case, because all choices start
+    // from its blocks.
     bool is_long = run.view().position - work.prompt->reuse_tokens >= early_save_tokens_;
     if ((!is_long || work.drops_memory()) && work.request.choices == 1) return;
-    // What is not a full block yet would be written again at the end, and copied when the first
-    // token of the answer joins it.
+    // Without the partly filled last block: that would be written again at the end, and copied when
+    // the answer's first token is added to it.
     if (work.request.choices == 1 && (!pool_.layout().slides() || run.cache().window_has_moved())) {
         publish(run, run.snapshot_of_whole_blocks());
         outputs_.save_agent(work.prompt->agent, storage::save_extent::everything);
@@ -96,8 +96,7 @@ void delivery::publish_preempted(sequence& run) {
     if (position - place >= head_tokens_min) publish(run, run.snapshot_to_return());
 }
 
-// Sliding frames that the window has passed go to disk, for who parts from this conversation later,
-// and their room to who needs it now. Those of further choices are remembered by nobody.
+// The frames of choices other than 0 are not saved: no memory has them.
 void delivery::publish_full_blocks(sequence& run) {
     if (sequences_.has_ended(run) || !run.cache().window_has_moved()) return;
     if (run.choice() != 0) {
@@ -108,8 +107,6 @@ void delivery::publish_full_blocks(sequence& run) {
     outputs_.save_agent(run.work().prompt->agent, storage::save_extent::everything);
 }
 
-// One choice is complete; the request is when all are. Only the first one's memory is kept: it is
-// the one a conversation goes on with.
 void delivery::end_choice(sequence& run, finished last) {
     job& work = *run.work_ptr();
     if (work.request.choices > 1)
@@ -118,7 +115,7 @@ void delivery::end_choice(sequence& run, finished last) {
             choice_finished{run.choice(), last.why, last.stop_sequence, last.output_tokens});
     work.output_tokens += last.output_tokens;
     if (run.choice() == 0) {
-        remember(run, true);
+        publish_end(run, true);
         work.first_end = std::move(last);
     }
     mark_ended(run);
@@ -131,7 +128,6 @@ void delivery::end_choice(sequence& run, finished last) {
     outputs_.commit_end({run.work_ptr(), work.first_end, work.remembered});
 }
 
-// The whole request is over, whatever its choices had come to.
 void delivery::end_request(const job_ptr& work, generation_event last) {
     bool runs = false;
     for (const auto* some : {&sequences_.running(), &sequences_.preempted()})
@@ -139,7 +135,7 @@ void delivery::end_request(const job_ptr& work, generation_event last) {
             if (run->work_ptr() != work || sequences_.has_ended(*run)) continue;
             runs = true;
             work->output_tokens += run->output_tokens();
-            if (run->choice() == 0) remember(*run, false);
+            if (run->choice() == 0) publish_end(*run, false);
             mark_ended(*run);
         }
     bool waits = choices_.drop(work);
@@ -148,8 +144,9 @@ void delivery::end_request(const job_ptr& work, generation_event last) {
     outputs_.commit_end({work, std::move(last), work->remembered});
 }
 
-// Published here and not on the way out: the next step must see that its frames are not lost.
-void delivery::remember(sequence& run, bool complete) {
+// Published within this step and not in the commit node: the next step must find the memory, whose
+// frames it may evict or share.
+void delivery::publish_end(sequence& run, bool complete) {
     if (run.view().position == 0 || sequences_.is_early(run)) return;
     ++publications_;
     if (complete)

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Hands over what a step gave: tokens and ends to clients, memories to the store. Owner: batch.
-// Thread: confined to the step node.
+// Hands over the results of a step: tokens and ends to clients, memories to the store. To "publish"
+// a memory is to put it into the store in RAM, where other requests find it. Owner: batch. Thread:
+// confined to the step node.
 
 #include <span>
 
@@ -28,28 +29,37 @@ class delivery {
           outputs_(outputs),
           probe_(probe) {}
 
-    /// The sequence takes the token that it has drawn from the logits of its last one.
+    /// Appends the token that the sequence has drawn from `logits` (those of its last known token),
+    /// sends it to the client, and ends the choice if it was the last token.
     void take_token(sequence& run, std::span<const float> logits);
-    /// Publishes the blocks that the sequence's window has left, if there are any.
+    /// For models with sliding windows: publishes and saves the memory if the window has left a
+    /// block, so that the frames before the window can leave RAM and a later prompt may still
+    /// diverge there.
     void publish_full_blocks(sequence& run);
-    /// Publishes all that the sequence has read, for others that go on from it now. Does nothing
-    /// for further choices, and while it may still be revoked.
+    /// Publishes all that the sequence has computed, for requests that continue from it now. Does
+    /// nothing for choices other than 0, and for an early start that may still be revoked.
     void publish_read(sequence& run);
-    /// The sequence is about to give way. Where the model has recurrent states its memory is
-    /// published, so that it can return to where it was: without a state it would begin again.
+    /// Called before a sequence is preempted. For a model with recurrent states publishes its
+    /// memory with its current state: without one it would have to compute everything again.
     void publish_preempted(sequence& run);
-    /// How often a memory was published.
+    /// How often a memory was published: requests that waited compare it to see whether to look
+    /// for a better source.
     std::uint64_t publications() const { return publications_; }
-    /// One choice is complete, and with the last one its request.
+    /// Ends one choice, and its request with the last one. The memory of choice 0 is published: it
+    /// is the one that the conversation continues.
     void end_choice(sequence& run, finished last);
-    /// The whole request is over, whatever its choices had come to.
+    /// Ends the whole request, whether or not its choices are complete. Does nothing if it is over.
     void end_request(const job_ptr& work, generation_event last);
 
   private:
-    void first_token(const job& work);
-    void prompt_finished(sequence& run, std::span<const float> logits);
+    /// Measures and publishes the time to the request's first token.
+    void report_first_token(const job& work);
+    /// Publishes and saves the memory of a prompt that was just read, if it is long or has several
+    /// choices. `logits`: those of its last token.
+    void finish_prompt(sequence& run, std::span<const float> logits);
     void publish(sequence& run, storage::agent_state memory);
-    void remember(sequence& run, bool complete);
+    /// Publishes the memory of choice 0 at its end. `complete`: the answer was not broken off.
+    void publish_end(sequence& run, bool complete);
     void mark_ended(sequence& run);
 
     const storage::block_pool& pool_;
@@ -59,7 +69,7 @@ class delivery {
     open_choices& choices_;
     batch_outputs& outputs_;
     engine_probe& probe_;
-    std::uint64_t publications_ = 1;  // 0: none was ever looked at
+    std::uint64_t publications_ = 1;  // so that a reader's 0 means that it never looked
 };
 
 }  // namespace semantic::engine

@@ -5,7 +5,7 @@ namespace semantic::engine {
 
 namespace {
 
-/// Gives up when the request is to stop, or another one wants a step.
+/// Ends a wait for the disk when the request is to stop, or when another one wants a step.
 class step_guard final : public storage::prefix_arrival::guard {
   public:
     step_guard(const early_start& start, const batch_outputs& outputs)

@@ -7,20 +7,22 @@ namespace semantic::engine {
 
 namespace {
 
-// Agents whose tokens are compared with a prompt's: the first one's text has most in common with
-// it, others count where that one's tokens are not the prompt's.
+// So many agents' tokens are compared with a prompt's, those first whose text has most in common
+// with it. More than one, because the same text may consist of other tokens.
 constexpr std::size_t neighbours_max = 8;
 
+/// Whether other agents may use the prompt's KV: a private memory has a salt of its own.
 bool may_share(const resolved_prompt& prompt) {
     return prompt.private_salt == storage::block_hash{};
 }
 
-/// The last token is run in any case.
+/// Tokens of the prompt that may come from a memory: all but the last, which always runs.
 int shareable_tokens(const resolved_prompt& prompt) {
     return static_cast<int>(prompt.tokens.size()) - 1;
 }
 
-/// Tokens of the prompt of `own` that are those of `other`, too, and may be shared with it.
+/// Tokens from the start that the prompts of `own` and `other` have in common and may share; 0 if
+/// they may share nothing.
 int count_common(const job& own, const job& other) {
     const resolved_prompt &mine = *own.prompt, &others = *other.prompt;
     if (mine.agent.tenant() != others.agent.tenant() || !may_share(mine) || !may_share(others))
@@ -34,6 +36,7 @@ bool is_reading(const sequence& run) {
     return !view.decoding && view.pending > 0;
 }
 
+/// The request as policy/shared_heads sees it. `run`: its sequence; null if it has none yet.
 head_reader reader_of(const job& work, const sequence* run) {
     if (run == nullptr) return {work.id, 0, work.prompt->reuse_tokens};
     return {work.id, run->choice(), run->view().position};
@@ -46,7 +49,8 @@ void head_sharing::plan() {
     count_waits();
 }
 
-// A wait is over when no plan has it any more, whatever became of the request.
+// Measures how long requests wait for shared heads: from the first plan in which one waits to the
+// first in which it does not.
 void head_sharing::count_waits() {
     const auto now = std::chrono::steady_clock::now();
     std::map<request_id, std::chrono::steady_clock::time_point> waits;
@@ -105,7 +109,8 @@ void head_sharing::publish_read(sequence& run) {
     if (std::ranges::any_of(plan_.ends_of(run), is_new)) deliver_.publish_read(run);
 }
 
-// Publishes for `work` the running sequences that have more of its prompt than `known` tokens.
+// Publishes the memories of running sequences that have at least head_tokens_min more tokens of the
+// request's prompt than the `known` ones.
 void head_sharing::publish_for(const job& work, int known) {
     for (const auto& run : sequences_.running()) {
         const int there = std::min(count_common(work, run->work()), run->view().position);
@@ -141,8 +146,9 @@ void head_sharing::look_again(job& work) {
     if (found.tokens - prompt.reuse_tokens >= head_tokens_min) take_source(work, found);
 }
 
-// The files of the new source stay until they are read; those of the former one are let go where
-// deleting them may block.
+// Makes a memory the request's source, and pins its files until they are read. The pin on the files
+// of the former source is released later, because that may delete files, which may block. Returns:
+// false if the memory's files could not be pinned; then nothing has changed.
 bool head_sharing::take_source(job& work, const remembered& found) {
     auto files = store_.keep_files(*found.state, found.tokens);
     if (!files) return false;
@@ -166,7 +172,7 @@ bool head_sharing::look_again(sequence& run) {
     const remembered found = find_longest(prompt);
     if (found.tokens - known < head_tokens_min) return false;
     auto there = store_.restore_hot(*found.state, found.tokens);
-    // With recurrent states it may end at an earlier place.
+    // With recurrent states the memory may end earlier, at its last kept state.
     if (!there || there->tokens - known < head_tokens_min) return false;
     run.go_on_from(std::move(*there), found.state->states);
     return true;

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Has a beginning that several prompts share read once: who waits for whom is decided by
-// policy/shared_heads, the reader's memory is published where those that wait can go on, and what
-// was published since a prompt was resolved becomes its source. Only tokens that are the same are
-// shared, within a tenant, and never those of a private memory; so no answer differs for it. A
-// reader that ends has published what it has read (delivery), and the next one goes on from there.
-// Owner: batch. Thread: confined to the step node.
+// Prefills the beginning ("head") that several prompts share once: policy/shared_heads decides
+// which prompt waits for which. The one that reads the head publishes its memory at the point where
+// another can continue, and that one finds it (look_again()). Only equal tokens are shared, within
+// a tenant, and never those of a private memory, so no answer changes. A reader that ends early has
+// published what it has read (delivery), and the next one continues from there. Owner: batch.
+// Thread: confined to the step node.
 
 #include <chrono>
 #include <map>
@@ -26,19 +26,22 @@
 
 namespace semantic::engine {
 
-/// Who waits for whom in a step.
+/// Which requests and sequences wait for a shared head in a step. A request that waits gets no
+/// batch slot; a sequence that waits runs no chunk.
 struct head_plan {
-    /// What a request waits for that has no slot.
+    /// The head that a request waits for.
     struct awaited_head {
-        int position = 0;  // of the reader
-        int end = 0;
+        int position = 0;  // tokens that its reader has read
+        int end = 0;       // tokens that the two prompts have in common
     };
     std::unordered_map<const job*, awaited_head> jobs{};
-    std::set<const sequence*> runs{};  // that wait and have a slot
-    /// By reader: where those that wait for it can go on, in tokens.
+    std::set<const sequence*>
+        runs{};  // sequences (they have a slot) that wait
+                 /// By reader: the positions at which those that wait for it can continue.
     std::unordered_map<const sequence*, std::vector<int>> ends{};
 
     bool waits(const job& work) const { return jobs.contains(&work); }
+    /// Returns: the head that the request waits for; nothing if it does not wait.
     std::optional<awaited_head> find(const job& work) const;
     bool waits(const sequence& run) const { return runs.contains(&run); }
     std::span<const int> ends_of(const sequence& run) const;
@@ -56,35 +59,39 @@ class head_sharing {
           deliver_(deliver),
           probe_(probe) {}
 
-    /// Decides who waits for whom, until the next call.
+    /// Decides which request waits for which; valid until the next call.
     void plan();
     const head_plan& planned() const { return plan_; }
 
-    /// After a step: publishes the tokens that others wait for and that the sequence has read now.
+    /// Called after a step: publishes the sequence's memory if it has now read tokens that others
+    /// wait for.
     void publish_read(sequence& run);
 
-    /// Looks whether more of a request's prompt is remembered than when it was resolved, or looked
-    /// for here last; then that is what it goes on from.
+    /// Searches again for the memory that has most of a waiting request's prompt, if any was
+    /// published since the last search. A better one becomes the request's source.
     void look_again(job& work);
-    /// The same for a sequence whose prompt is not done, from blocks in the pool. Returns: whether
-    /// the sequence now continues at a later position.
+    /// The same for a sequence whose prompt is not done; uses only memory in the pool. Returns:
+    /// whether the sequence now continues at a later position.
     bool look_again(sequence& run);
-    /// The same for all that run.
+    /// The same for all running sequences.
     void look_again();
 
   private:
-    /// One that reads: a sequence, or a request whose prefix is being restored.
+    /// A reader with a batch slot: a sequence, or a request whose prefix is being restored.
     struct holder {
         const job* work;
-        const sequence* run;  // null: none yet
+        const sequence* run;  // null: its prefix is being restored
     };
+    /// A memory and how much of a prompt it has.
     struct remembered {
         std::shared_ptr<const storage::agent_state> state;
         int tokens = 0;  // of the prompt, from the start
     };
+    /// Returns: the published memory that has most of the prompt's tokens, all but the last.
     remembered find_longest(const resolved_prompt& prompt) const;
     void publish_for(const job& work, int known);
     bool take_source(job& work, const remembered& found);
+    /// Fills plan_: finds for each reader, and for each waiting request, the reader to wait for.
     void make_plan();
     void count_waits();
 
@@ -95,7 +102,7 @@ class head_sharing {
     delivery& deliver_;
     engine_probe& probe_;
     head_plan plan_;
-    std::map<request_id, std::chrono::steady_clock::time_point> waits_;  // that are planned, since
+    std::map<request_id, std::chrono::steady_clock::time_point> waits_;  // when each wait began
 };
 
 }  // namespace semantic::engine

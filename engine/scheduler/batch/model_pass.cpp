@@ -25,7 +25,8 @@ std::vector<sampled_row> model_pass::run(std::span<const step_row> rows,
                                          std::span<const sampled_row> waiting,
                                          layer_gate* arriving) {
     std::vector<sequence_step> steps;
-    std::vector<std::vector<int>> wanted(rows.size());  // whose logits are
+    // Of each row: the indices of its tokens whose logits are wanted.
+    std::vector<std::vector<int>> wanted(rows.size());
     std::vector<sampled_row> sampled;
     step_sample pass;
     float* logits = logits_.data();
@@ -73,7 +74,7 @@ bool model_pass::draw_after_draft(sequence& run, std::span<const float> logits) 
     return run.draw_ahead(logits, form_share(load));
 }
 
-// What a pass waited for the disk is no cost of computing.
+// Counts a pass. One that waited for the disk says nothing about the cost of computing.
 void model_pass::measure(step_sample pass, bool waited_for_disk) {
     if (!waited_for_disk) cost_.learn(pass);
     probe_.tokens_prefilled.fetch_add(static_cast<std::uint64_t>(pass.chunk_tokens),
@@ -82,8 +83,8 @@ void model_pass::measure(step_sample pass, bool waited_for_disk) {
     probe_.step_duration.observe(pass.seconds);
 }
 
-// A draw reads the whole vocabulary, some hundred microseconds of work: all threads take part. One
-// that fails says so in sequence::accept(), and fails for its request alone.
+// A draw reads the logits of the whole vocabulary, some hundred microseconds of work. An exception
+// of a draw is kept by the sequence and thrown by sequence::accept(), so it ends one request only.
 std::vector<sampled_row> model_pass::draw(std::vector<sampled_row> rows, const form_load& load) {
     form_load all = load;
     all.threads = oneapi::tbb::this_task_arena::max_concurrency();

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// One pass over the weights for the rows of a step: the model runs, the pass is measured, and the
-// next tokens are drawn. Knows nothing of clients and memories. Owner: batch. Thread: confined to
-// the step node; run() uses the compute arena's threads.
+// Runs one pass over the weights for the rows of a step, measures it, and draws the next tokens.
+// Knows nothing of clients and memories. Owner: batch. Thread: confined to the step node; run()
+// uses the compute arena's threads.
 
 #include <functional>
 #include <span>
@@ -16,35 +16,37 @@
 
 namespace semantic::engine {
 
-/// A sequence whose last known token has run.
+/// A sequence whose last known token has run, with the logits that its next token is drawn from.
 struct sampled_row {
     sequence* run;
-    std::span<const float> logits;  // [vocabulary]; valid until the next pass, or the sequence's
-    std::span<const float> draft_logits{};  // [drafts, vocabulary], of the draft's tokens; likewise
+    std::span<const float>
+        logits;  // [vocabulary]; valid until the next pass, or the sequence's copy
+    std::span<const float> draft_logits{};  // [drafts, vocabulary], after each draft token that ran
 };
 
 class model_pass {
   public:
-    /// `rows_max`: of one step, whose logits are wanted.
+    /// `rows_max`: upper bound of the rows of one step whose logits are wanted.
     model_pass(transformer& model, int rows_max, int vocabulary, engine_probe& probe);
 
-    /// Runs the rows' tokens, and draws the next ones; those of `waiting` sequences too, whose
-    /// forms have still to say what may come next. `arriving`: waits for a layer of the only row's
-    /// prefix, see sequence_step; null where every prefix is there.
-    /// Returns: those whose token is drawn, in the order given. The others wait for their forms.
-    /// Throws: what the model throws; no sequence has changed then.
+    /// Runs the rows' tokens, and draws the next token of each row that ends its sequence. Also
+    /// draws for the sequences of `waiting`, whose forms had not decided what may come next.
+    /// `arriving`: waits for the layers of the only row's prefix, see sequence_step; null if every
+    /// prefix is in the pool. Returns: the rows whose token is drawn, in the order given; the
+    /// others wait for their forms. Throws: what the model throws; then no sequence has changed.
     std::vector<sampled_row> run(std::span<const step_row> rows,
                                  std::span<const sampled_row> waiting, layer_gate* arriving);
-    /// The same where nothing can run but forms.
+    /// Only draws for `waiting` sequences, in a step that has no rows.
     static std::vector<sampled_row> run_forms(std::span<const sampled_row> waiting);
-    /// Draws the token that follows a draft's, from its logits, by itself. Returns: whether it
-    /// is drawn; else the sequence waits for its form.
+    /// Draws the token after a draft token that was taken, from the `logits` after that. Returns:
+    /// whether it is drawn; otherwise the sequence waits for its form.
     bool draw_after_draft(sequence& run, std::span<const float> logits) const;
-    /// What passes have cost so far.
+    /// The costs of the passes so far.
     const step_cost& cost() const { return cost_; }
 
   private:
     void measure(step_sample pass, bool waited_for_disk);
+    /// Draws the next token of each row, on all threads. Returns: the rows whose token is drawn.
     static std::vector<sampled_row> draw(std::vector<sampled_row> rows, const form_load& load);
 
     transformer& model_;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// The further choices of requests whose prompt is done, until each has a place in the batch. Each
-// starts from the prompt's blocks, which all of them share, and from its last logits. Owner: batch.
-// Thread: confined to the step node.
+// The choices (several answers to one prompt, the first one apart) that have not begun yet because
+// they wait for a batch slot. Each starts from the prompt's blocks, which all of them share, and
+// from the prompt's last logits. Owner: batch. Thread: confined to the step node.
 
 #include <cstdint>
 #include <deque>
@@ -17,14 +17,14 @@ namespace semantic::engine {
 
 class open_choices {
   public:
-    /// One request's choices that have not begun, and what each begins with.
+    /// One request's choices that have not begun, and the end of the prompt that each begins from.
     struct prompt_end {
         job_ptr work;
-        std::vector<storage::kv_block_parts> blocks;  // of the prompt; empty: released
+        std::vector<storage::kv_block_parts> blocks;  // the prompt's; empty: computed again
         std::vector<float> logits;                    // [vocabulary] of the prompt's last token
         std::uint64_t seed = 0;                       // of choice 0
         int next = 1;                                 // the choice to start next
-        storage::recurrent_ptr state{};  // after the prompt, where the layout has states
+        storage::recurrent_ptr state{};  // after the prompt; null for models without such
 
         bool has_prompt() const { return !blocks.empty(); }
     };
@@ -34,14 +34,14 @@ class open_choices {
     auto begin() const { return prompts_.begin(); }
     auto end() const { return prompts_.end(); }
 
-    /// The request that the next choice is of. Requires: not empty().
+    /// The request whose choice begins next. Requires: not empty().
     const prompt_end& front() const { return prompts_.front(); }
-    /// The next choice has begun; the request leaves with its last one.
+    /// Notes that front()'s next choice has begun; removes the request with its last choice.
     void started();
-    /// Returns: whether the request had choices that did not begin.
+    /// Removes a request. Returns: whether it had choices that did not begin.
     bool drop(const job_ptr& work);
-    /// Gives back the prompts' blocks, which are then computed again. Returns: whether there were
-    /// any.
+    /// Releases the prompts' blocks; choices that begin later compute them again. Returns: whether
+    /// any was released.
     bool release_blocks();
 
   private:

@@ -22,7 +22,7 @@ std::vector<token_id> stop_tokens_of(const answer_rules& rules, const ending_par
     return all;
 }
 
-/// What the memory that a request goes on from keeps.
+/// The recurrent states of the memory that a request continues.
 const std::vector<storage::kept_state>& kept_in(const job& work) {
     static const std::vector<storage::kept_state> none;
     return work.prompt->source == nullptr ? none : work.prompt->source->states;
@@ -55,7 +55,7 @@ sequence::sequence(job_ptr work, int choice, std::vector<storage::kv_block_parts
                             rules.kept_form_bytes);
 }
 
-/// Only the first choice's memory is kept.
+/// None for choices other than 0, whose memory is not kept.
 std::vector<planned_place> sequence::plan_own_places() const {
     if (!pool_.layout().has_states() || choice_ != 0) return {};
     const prompt_places places = find_places(work_->request.chat, *work_->prompt, tokenizer_);
@@ -70,7 +70,7 @@ storage::result<void> sequence::reserve(int tokens) {
 
 bool sequence::drop_shared_tail() {
     if (!pool_.layout().has_states()) return cache_.drop_shared_tail();
-    // The state at the block's boundary is gone: all is computed again.
+    // No recurrent state was kept at the block's start: everything is computed again.
     if (!cache_.has_shared_tail()) return false;
     give_back_blocks();
     return true;
@@ -101,8 +101,8 @@ void sequence::prepare_drafts() {
 
 draft_view sequence::look_for_draft() {
     const auto most = static_cast<std::size_t>(tokens_most());
-    // What follows the last token that the answer may have is run in vain, and a step may reach
-    // no further than into the next group of a wide tail.
+    // No more tokens than the answer may still have. With a wide tail (f16 rows of the latest
+    // tokens, in groups) a step may reach no further than into the next group.
     int count = std::min(draft_tokens_most, static_cast<int>(most - tokens_.size()));
     const int group = pool_.layout().recipe().wide_tail;
     if (group > 0) count = std::min(count, group - 1);
@@ -187,19 +187,20 @@ sequence::accepted sequence::accept(std::span<const float> logits) {
     const bool is_stop_token = tokens_.size() == known;
     if (!is_stop_token) out.scores = std::move(drawn.scores);
     if (out.ended && stop_sequence_.empty()) {
-        // A character that the limit cut in two is left out: half of it is nothing anyone can show.
+        // The end flushes what was held back. After a stop token that includes an incomplete
+        // character; where a limit cut the answer, an incomplete character is left out.
         if (is_stop_token) {
             stop_matcher::output rest = stops_.push(utf8_.finish());
             out.text += rest.text;
         }
         out.text += stops_.finish();
     }
-    kept_logits_ = {};  // which `logits` may be
+    kept_logits_ = {};  // last: `logits` may refer to them
     return out;
 }
 
-// Where the model strayed before it will stray again: then only what the form allows is drawn from,
-// and not everything first.
+// Draws by the model's distribution. If the form's mask for this state is known (the model was
+// refused here before), draws from the allowed tokens at once, because a refusal is likely.
 token_id sequence::draw_freely(std::span<const float> logits) {
     const std::span<const float> open = without_ends(logits);
     if (constraint_ && constraint_->knows_mask())
@@ -219,10 +220,10 @@ std::span<const float> sequence::without_ends(std::span<const float> logits) {
     return open_logits_;
 }
 
-// A token that the answer's form does not allow is drawn again from those that it does: with the
-// chance that the first draw is allowed counted in, that is the model's distribution over the
-// allowed ones, and their mask is needed only where the model strays. What has been found out is
-// kept: the form may stop it at any place, to be asked the same again in the next step.
+// Draws freely first, and if the form refuses that token, draws again from the allowed ones.
+// Together that is the model's distribution over the allowed tokens, and the mask of these, which
+// is expensive, is needed only after a refusal. The form may break this off at any call, by
+// grammar_unfinished: open_draw_ keeps what is decided so far, and the next call continues there.
 void sequence::draw(std::span<const float> logits) {
     open_draw& open = open_draw_;
     if (!open.is_begun) end_thinking();
@@ -256,7 +257,8 @@ token_id sequence::draw_allowed(std::span<const float> logits) {
         return sampler_.sample(allowed, tokens_.size() | second_draw);
     };
     const token_id token = draw_from(without_ends(logits));
-    // Only an end may come here, and it was held back.
+    // If every token that does not end the answer is forbidden, the answer has to end here although
+    // without_ends() says not yet.
     return constraint_->allows(token) ? token : draw_from(logits);
 }
 
@@ -316,7 +318,7 @@ token_scores sequence::scores_of(std::span<const float> logits, token_id token) 
 
 void sequence::give_back_blocks() {
     open_step_.reset();
-    // What waits keeps no index: it is made again from the tokens.
+    // A preempted sequence keeps no index for drafts: it is made again from the tokens.
     drafted_before_ = drafted();
     drafting_.reset();
     go_on_from({}, 0);
@@ -324,7 +326,7 @@ void sequence::give_back_blocks() {
     looked_at = 0;
 }
 
-// What is run again gives the same logits.
+// Kept logits are dropped: the last token runs again and gives the same ones.
 void sequence::go_on_from(std::vector<storage::kv_block_parts> blocks, int tokens) {
     kept_logits_ = {};
     cache_ = storage::kv_sequence(pool_, std::move(blocks), tokens);
@@ -365,18 +367,20 @@ storage::agent_state sequence::snapshot_at_end() {
     const std::optional<std::string>& id = work_->request.message_id;
     if (!id || !storage::agent_id::parse(*id)) return state;
     end.id = *id;
-    // Half of them, so that not every answer rewrites the manifest.
+    // When the list of answers is full its older half goes: dropping one an answer would rewrite
+    // the manifest each time.
     if (state.messages.size() == storage::messages_max)
         state.messages.erase(state.messages.begin(),
                              state.messages.begin() + storage::messages_max / 2);
-    // A stop string may end before what a former answer, whose end was cut off, had said.
+    // A stop string may end this answer before the noted end of an earlier one that was cut off.
     while (!state.messages.empty() && state.messages.back().tokens > end.tokens)
         state.messages.pop_back();
     state.messages.push_back(std::move(end));
     return state;
 }
 
-// It may be longer than the memory: the last token before a limit is not run.
+// The turn may be longer than the memory, which lacks the last token before a limit: that token has
+// not run.
 void sequence::note_cut_turn(const storage::message_end& end, storage::agent_state& memory) const {
     const std::size_t begin = end.tokens == 0 ? 0 : memory.token_ends[end.tokens - 1];
     const std::size_t turn_end = begin + end.rest.size();
@@ -387,7 +391,8 @@ void sequence::note_cut_turn(const storage::message_end& end, storage::agent_sta
     memory.notes[turns_note] = encode_turns(turns);
 }
 
-// What came before a stop string is all that was said, and half a character is nothing.
+// Where the answer ends, as the client saw it: before a stop string, and without an incomplete
+// character. Given as whole tokens of the memory and the bytes after them (`rest`).
 storage::message_end sequence::end_of_answer(const storage::agent_state& memory) const {
     std::size_t end = text_.size() - utf8_.pending_bytes();
     if (!stop_sequence_.empty())

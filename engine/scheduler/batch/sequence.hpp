@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// A running request: its tokens, its text, its blocks, and the rules that end it. No threads, no
-// clock. Owner: batch. Thread: confined to the step node.
+// A request (one choice of it) while it is computed: its tokens, its text, its blocks, and the
+// rules that end it. No threads, no clock. Owner: batch. Thread: confined to the step node.
 
 #include <chrono>
 #include <cstdint>
@@ -28,24 +28,24 @@
 
 namespace semantic::engine {
 
-/// How answers of a model are drawn and what ends them, where the request says nothing.
+/// A model's defaults: how answers are drawn and what ends them if the request does not say.
 struct answer_rules {
     std::vector<token_id> stop_tokens;  // sorted
     int context_tokens_max = 0;
-    sampling_rules sampling;      // where a request says nothing
-    answer_format answers{};      // how reasoning is marked in the text
-    std::string chat_template{};  // its family, for refusals
-    std::string thinking_end{};   // what ends the reasoning once its budget is spent
-    place_rules places{};         // where a memory keeps recurrent states, where the model has them
-    // Of the automaton that holds an answer to its form, after each token.
+    sampling_rules sampling;      // defaults
+    answer_format answers{};      // how reasoning and calls are marked in the text
+    std::string chat_template{};  // the template's family, for error messages
+    std::string thinking_end{};   // text that ends the reasoning once its budget is spent
+    place_rules places{};         // where a memory keeps recurrent states, if the model has them
+    // Bytes that the automaton of an answer's form may keep after each token.
     std::size_t kept_form_bytes = output_constraint::kept_automaton_bytes_max;
 };
 
 class sequence {
   public:
-    /// Starts from `known` tokens whose KV `blocks` hold, at most the whole prompt, with `state`,
-    /// the recurrent state after them, where the model has such. `seed` draws choice 0 of a request
-    /// that has none of its own. Requires: work->prompt is set.
+    /// Starts after the first `known` tokens of the prompt (at most all), whose KV is in `blocks`.
+    /// `state`: the recurrent state after them; null for models without such. `seed`: used if the
+    /// request has none. Requires: work->prompt is set.
     sequence(job_ptr work, int choice, std::vector<storage::kv_block_parts> blocks, int known,
              storage::block_pool& pool, const tokenizer& words, const answer_rules& rules,
              std::uint64_t seed, storage::recurrent_ptr state = {});
@@ -57,114 +57,130 @@ class sequence {
     sequence_view view() const;
     storage::kv_sequence& cache() { return cache_; }
     sequence_states& states() { return states_; }
-    /// Takes frames for `tokens` tokens in all, and memory for the recurrent state after them.
-    /// Errors: pool_exhausted (the frames that were taken stay).
+    /// Takes pool frames for `tokens` tokens in all, and memory for the recurrent state after them.
+    /// Errors: pool_exhausted; the frames that were taken before it stay.
     storage::result<void> reserve(int tokens);
-    /// Says that the model has run the tokens up to cache().token_count().
+    /// Called after the model has run the tokens up to cache().token_count(): makes the recurrent
+    /// state that it has written the current one.
     void step_has_run() { states_.advance(cache_.token_count()); }
-    /// The same of a step with `drafts` tokens of a draft after these. `rewind`: as
-    /// transformer::rewind() for this sequence; called before the model runs again, or never.
+    /// The same for a step that also ran `drafts` draft tokens after these. The state is settled
+    /// when it is known how many were taken. `rewind(count)`: makes the state after the first
+    /// `count` tokens of the step, see transformer::rewind(); called before the model runs again,
+    /// or never.
     void step_has_run(int drafts, std::function<void(int count)> rewind);
-    /// Gives up what makes reserve() copy, so that what fits when it is read whole fits when it
-    /// goes on; computes that again. Returns: whether there was any.
+    /// Gives up a last block that is partly filled and shared with a memory: to continue in it
+    /// reserve() needs a frame for a copy. Its tokens are computed again. Called when the pool has
+    /// no frame for the copy. Returns: whether there was such a block.
     bool drop_shared_tail();
-    /// The next `count` tokens to run, at positions cache().token_count() ...; a draft that was
-    /// begun is of them.
+    /// The next `count` tokens to run, from position cache().token_count() on; includes the tokens
+    /// of a draft that was begun.
     std::span<const token_id> next_tokens(int count) const;
-    /// Whether running `count` more tokens reaches the last known one, so that its logits are to be
-    /// sampled.
+    /// Whether the last known token is among the next `count` ones, so that the next token is drawn
+    /// from its logits.
     bool reaches_end(int count) const;
-    /// Whether nothing but the latest token is left to run; after give_back_blocks() the answer so
-    /// far counts as prompt.
+    /// Whether only the latest token is left to run: the sequence decodes. After
+    /// give_back_blocks() the answer so far counts as prompt.
     bool prompt_done() const {
         int position = cache_.token_count();
         return position >= prompt_tokens_ && position + 1 >= static_cast<int>(tokens_.size());
     }
 
-    /// Takes in what drafts are made from, a bounded part of it: called while the prompt is read,
-    /// so that little is left when the first token is known.
+    /// Indexes tokens for drafts, a bounded number a call: called while the prompt is read, so that
+    /// few are left when the first token is known.
     void prepare_drafts();
-    /// What may come after the latest token, by what came before. Requires: prompt_done().
+    /// Makes a draft of tokens that may follow the latest one. Requires: prompt_done().
     draft_view look_for_draft();
-    /// The next step runs the first `count` tokens of it too. Requires: reserved for them.
+    /// Has the next step run the first `count` tokens of the draft. Requires: reserve() for them.
     void begin_draft(int count);
-    /// Whether the token that accept() took last is the draft's next one: its K and V are there,
-    /// and the next logits of the step are those after it.
+    /// Compares the token that accept() took last with the draft's next one. Returns: whether they
+    /// are the same; then its K and V exist already, and the step has the logits after it.
     bool take_drafted();
-    /// The step is over. Returns: how much of a draft it ran, and was taken.
+    /// Ends the step's draft, if it had one. Returns: how many of its tokens ran and were taken.
     drafting::outcome end_draft();
-    /// What its drafts have come to so far.
+    /// Sums over the sequence's drafts so far.
     draft_usage drafted() const;
 
+    /// What a token adds to the answer.
     struct accepted {
-        std::string text;                    // to show now
-        std::optional<token_scores> scores;  // as the request asked
+        std::string text;                    // that the client gets now: whole characters only
+        std::optional<token_scores> scores;  // if the request asked for them
         std::optional<stop_reason> ended;    // set with the last token
     };
-    /// Draws the token that accept() will take, from the logits of the last known token. May run at
-    /// the same time as those of other sequences. `form_work`: places that the automaton of the
-    /// answer's form may look at for it. Returns: whether accept() has what it needs. If not, the
-    /// sequence keeps the logits and runs no token until this, called with the same logits, has
-    /// returned true.
+    /// Draws the token that accept() will take, from the logits of the last known token. Safe to
+    /// run at the same time as that of other sequences. `form_work`: automaton positions that the
+    /// answer's form may look at for it. Returns: false if the form needs more than these; then the
+    /// sequence keeps a copy of the logits and runs no token until a later call with the same
+    /// logits returns true. An exception is kept for accept().
     bool draw_ahead(std::span<const float> logits, std::int64_t form_work);
-    /// Whether the form has still to say which token may come next.
+    /// Whether draw_ahead() has returned false: the form has not decided which token may come next.
     bool waits_for_form() const { return !kept_logits_.empty(); }
-    /// Those that draw_ahead() kept; empty where it did not. Valid until accept().
+    /// The logits that draw_ahead() has kept; empty if none. Valid until accept().
     std::span<const float> kept_logits() const { return kept_logits_; }
     bool has_form() const { return constraint_.has_value(); }
-    /// Takes the token up that draw_ahead() has drawn from the same logits, or else draws it.
-    /// Throws: what drawing it threw.
+    /// Appends the token that draw_ahead() has drawn from the same logits; draws it first if it is
+    /// not drawn yet. Throws: what drawing it threw.
     accepted accept(std::span<const float> logits);
     token_id last_token() const { return last_token_; }
     int output_tokens() const { return output_tokens_; }
     const std::string& stop_sequence() const { return stop_sequence_; }
-    /// With all that may still come of its answer.
+    /// Upper bound of the sequence's tokens at the end of its answer.
     int tokens_most() const;
 
-    std::chrono::steady_clock::time_point last_token_at;  // the batch's, for its figures
-    int published = 0;            // the batch's: tokens of the memory that was published last
-    std::uint64_t looked_at = 0;  // the batch's: publications when it looked for its prompt again
-
-    bool returns = false;  // the batch's: it was preempted, and its memory is being read
-
-    /// All that it knows: its prompt, and what was sampled and belongs to the text.
+    // Written and read by the batch only.
+    std::chrono::steady_clock::time_point last_token_at;  // for the time between tokens
+    int published = 0;            // tokens of the memory that was published last
+    std::uint64_t looked_at = 0;  // delivery::publications() at its last search for a memory
+    bool returns = false;         // it was preempted, and its memory is being read from disk
+    /// All known tokens: those of the prompt, and the drawn ones that belong to the text.
     std::span<const token_id> tokens() const { return tokens_; }
-    /// Starts again at position 0, with all tokens known so far as its prompt.
+    /// Releases all blocks: the sequence starts again at position 0, with all known tokens as its
+    /// prompt.
     void give_back_blocks();
-    /// Goes on after those of its tokens that `prefix` has, in place of its own. `kept`: the
-    /// recurrent states of the memory that these are of.
+    /// Replaces the sequence's blocks by those of `prefix`, which has the same tokens, and
+    /// continues after them. `kept`: the recurrent states of the memory that `prefix` comes from.
     void go_on_from(storage::restored_prefix prefix, const std::vector<storage::kept_state>& kept);
 
-    /// The memory as far as KV exists now. The blocks are shared with the caller from then on.
-    /// `goes_on`: a longer version of it follows.
+    /// Returns: the memory of all tokens whose KV exists now. It shares the sequence's blocks.
+    /// `goes_on`: a longer version of the memory follows in this turn.
     storage::agent_state snapshot(bool goes_on = false);
-    /// The same for a sequence that gives way and returns to it: the state there is to be written.
+    /// The same for a sequence that is preempted and will continue from this memory: its recurrent
+    /// state is written to disk now.
     storage::agent_state snapshot_to_return();
-    /// The same when the answer is complete: with the place where it ends.
+    /// The same for a complete answer: the memory also says where the answer ends.
     storage::agent_state snapshot_at_end();
-    /// The same without the tokens of a partly filled last block, which stays the sequence's own.
+    /// The same without a partly filled last block, which the sequence does not share.
     storage::agent_state snapshot_of_whole_blocks();
 
   private:
     void go_on_from(std::vector<storage::kv_block_parts> blocks, int tokens);
+    /// The memory of the first `tokens` tokens, with `blocks` and without recurrent states.
     storage::agent_state snapshot(std::vector<storage::kv_block_parts> blocks, int tokens) const;
+    /// The positions of the prompt at which recurrent states are kept.
     std::vector<planned_place> plan_own_places() const;
+    /// The sequence's drafts; makes the index for them at the first call.
     drafting& open_drafting();
-    /// The recurrent state of a step with a draft becomes that after what was taken.
+    /// After a step with a draft: sets the recurrent state to that after the tokens that were
+    /// taken.
     void settle_states();
     storage::message_end end_of_answer(const storage::agent_state& memory) const;
-    /// Notes an answer that did not end by itself with the turns that the model wrote.
+    /// Adds an answer that was cut off to the memory's list of turns that the model wrote.
     void note_cut_turn(const storage::message_end& end, storage::agent_state& memory) const;
-    /// A budget for reasoning that is spent while the model still reasons: what ends the reasoning
-    /// comes next, whatever the model would say.
+    /// If the budget for reasoning is spent and the model still reasons, forces the tokens that end
+    /// the reasoning to come next.
     void end_thinking();
+    /// Draws the next token into open_draw_, one that the form allows. Throws: grammar_unfinished
+    /// if the form's share of work is spent; a later call with the same logits continues.
     void draw(std::span<const float> logits);
+    /// The first draw: a forced token if there is one, otherwise by the model's distribution.
     token_id draw_first(std::span<const float> logits);
+    /// The second draw, after the form has refused the first: only from tokens that it allows.
     token_id draw_allowed(std::span<const float> logits);
     token_id draw_freely(std::span<const float> logits);
-    /// `logits` with those of tokens that may not end the answer yet at -infinity; valid until the
-    /// next call.
+    /// Returns: `logits`, with -infinity for tokens that would end the answer if it may not end
+    /// yet; valid until the next call.
     std::span<const float> without_ends(std::span<const float> logits);
+    /// Appends a token to the sequence and its text to `shown`, unless it is a stop token. Returns:
+    /// why the answer ends with it, if it does.
     std::optional<stop_reason> take(token_id token, std::string& shown);
     token_scores scores_of(std::span<const float> logits, token_id token) const;
 
@@ -177,12 +193,12 @@ class sequence {
     const int block_tokens_;
     storage::kv_sequence cache_;
     sequence_states states_;
-    std::vector<token_id> tokens_;  // prompt, then what was sampled and belongs to the text
-    std::vector<std::uint32_t> token_ends_;
+    std::vector<token_id> tokens_;  // the prompt's, then the drawn ones that belong to the text
+    std::vector<std::uint32_t> token_ends_;  // of each token, where its bytes end in text_
     std::string text_;
     int prompt_tokens_ = 0;
     int output_tokens_ = 0;
-    bool ended_turn_ = false;  // by a stop token: the text holds all that was sampled
+    bool ended_turn_ = false;  // the model ended its turn with a stop token of its own
     token_id last_token_ = 0;
     sampler sampler_;
     const std::vector<token_id> stop_tokens_;  // the model's and the request's, sorted
@@ -191,28 +207,28 @@ class sequence {
     utf8_stream utf8_;
     stop_matcher stops_;
     std::string stop_sequence_;
-    std::vector<token_id> forced_;  // taken before anything is sampled, the next one last
-    /// The next token, as far as it is drawn: its form may take more than one step to say.
+    std::vector<token_id> forced_;  // tokens that come next without being drawn, in reverse order
+    /// How far the draw of the next token has come: the form may need several steps to decide.
     struct open_draw {
-        bool is_begun = false;          // whether a spent budget for reasoning was looked at
-        std::optional<token_id> token;  // what is drawn so far
-        bool is_refused = false;        // whether another has to be drawn
-        bool is_allowed = false;        // whether it is the one
-        bool is_taken = false;          // by the constraint too
+        bool is_begun = false;          // end_thinking() was called
+        std::optional<token_id> token;  // the token drawn so far
+        bool is_refused = false;        // the form refuses the first draw
+        bool is_allowed = false;        // the form allows `token`
+        bool is_taken = false;          // the constraint has read `token`
         std::optional<token_scores> scores;
-        std::exception_ptr failure;  // why there is none
+        std::exception_ptr failure;  // why no token could be drawn
     };
     open_draw open_draw_;
     std::optional<drafting> drafting_;  // while the sequence runs
-    draft_usage drafted_before_;        // it gave its blocks back
-    /// A step with a draft of which is not said yet how much is taken.
+    draft_usage drafted_before_;        // of drafts before the sequence gave its blocks back
+    /// A step with a draft, until it is known how many of the draft's tokens are taken.
     struct open_step {
-        int first = 0;  // its first position
-        int count = 0;  // its tokens
+        int first = 0;  // position of its first token
+        int count = 0;  // its tokens, the draft's included
         std::function<void(int)> rewind;
     };
-    std::optional<open_step> open_step_;  // where there are recurrent states
-    std::vector<float> kept_logits_;      // those that the open draw is made from; empty: a step's
+    std::optional<open_step> open_step_;  // only for models with recurrent states
+    std::vector<float> kept_logits_;      // see kept_logits()
 };
 
 }  // namespace semantic::engine

@@ -10,7 +10,7 @@ namespace {
 
 using sequences = std::vector<std::unique_ptr<sequence>>;
 
-// The order in which requests came; within a request that of its choices.
+// Orders sequences by the arrival of their requests, and within a request by choice.
 bool is_older(const sequence& a, const sequence& b) {
     return std::pair(a.work().id, a.choice()) < std::pair(b.work().id, b.choice());
 }

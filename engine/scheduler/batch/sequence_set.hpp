@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// The sequences of a batch: those that run, in the order in which they began, and those that were
-// preempted and wait for room. One that runs alone may have begun before its prefix was read.
-// Owner: batch. Thread: confined to the step node.
+// The sequences of a batch: the running ones, in the order in which they began, and the preempted
+// ones, which wait for frames. A sequence that runs alone may have started early, before its prefix
+// was read. Owner: batch. Thread: confined to the step node.
 
 #include <cstddef>
 #include <memory>
@@ -25,30 +25,33 @@ class sequence_set {
 
     sequence& add(std::unique_ptr<sequence> run);
 
-    /// Adds a sequence whose prefix is still being read. Requires: none runs.
+    /// Adds a sequence that starts early: its prefix is still being read. Requires: none runs.
     void add_early(std::unique_ptr<sequence> run, std::shared_ptr<storage::prefix_arrival> prefix);
-    /// The start of the only sequence that runs, while its prefix is being read; null: none is.
+    /// The early start of the only running sequence; null if there is none.
     const early_start* early() const { return early_ ? &*early_ : nullptr; }
     bool is_early(const sequence& run) const { return early_ && &early_->run() == &run; }
-    /// The whole prefix is there: the sequence is one like any other. Requires: early().
+    /// Makes the early start an ordinary sequence, because its whole prefix was read. Requires:
+    /// early().
     void confirm_early() { early_.reset(); }
-    /// Takes the sequence out as if it had never been. Returns: its request. Requires: early().
+    /// Removes the sequence that started early. Returns: its request. Requires: early().
     job_ptr revoke_early();
 
-    /// The running sequence whose request came last, its last choice. Requires: one runs.
+    /// The running sequence whose request came last; of several choices the last. Requires: one
+    /// runs.
     sequence& youngest_running() const;
-    /// Takes its blocks from a running sequence, which keeps its tokens and waits.
+    /// Moves a running sequence to the preempted ones: it loses its blocks and keeps its tokens.
     void preempt(sequence& run);
-    /// The preempted sequence whose request came first, of those whose memory is not being read.
+    /// The preempted sequence whose request came first, without those whose memory is being read.
     /// Requires: there is one.
     sequence& oldest_preempted() const;
-    /// The preempted sequence of a request whose memory is being read; null: none is.
+    /// The request's preempted sequence whose memory is being read; null if there is none.
     sequence* find_returning(const job_ptr& work) const;
-    /// How many of the preempted ones have a place while their memory is read.
+    /// How many preempted sequences have a batch slot again while their memory is being read.
     std::size_t count_returning() const;
+    /// Moves a preempted sequence to the running ones.
     void resume(sequence& run);
-
-    /// Marks a sequence as over; it stays until remove_ended(), for the loops that are under way.
+    /// Marks a sequence as over. It is destroyed by remove_ended(), so that loops over running()
+    /// may end sequences.
     void end(const sequence& run);
     bool has_ended(const sequence& run) const { return ended_.contains(&run); }
     void remove_ended();

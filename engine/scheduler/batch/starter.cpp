@@ -13,18 +13,19 @@ namespace semantic::engine {
 
 namespace {
 
+// The numbers that clients get of a prompt: how many of its tokens were reused, and why not more.
 prompt_usage usage_of(const job& work, bool has_states) {
     const resolved_prompt& prompt = *work.prompt;
     const storage::restored_prefix& restored = *work.restored;
     prompt_usage usage;
     usage.prompt_tokens = static_cast<int>(prompt.tokens.size());
     usage.reused_tokens = restored.tokens;
-    // What existed but was lost, and the last token, which is always run: its logits are the
-    // answer's start.
+    // Known tokens that are computed again: those whose KV was lost, and the last token, which
+    // always runs because its logits give the answer's first token.
     usage.recomputed_tokens = prompt.reuse_tokens - restored.tokens + 1;
     usage.created_tokens = usage.prompt_tokens - usage.reused_tokens - usage.recomputed_tokens;
     usage.restored_tokens = restored.tokens_read;
-    // What was lost between the look-up and now is no longer there to be matched.
+    // Without any restored token it is a miss, whatever was matched: the memory was lost meanwhile.
     usage.match = restored.tokens == 0 ? match_kind::miss : prompt.match;
     usage.why = prompt.why;
     usage.detail = prompt.detail;
@@ -57,7 +58,8 @@ void count_usage(const prompt_usage& usage, engine_probe& probe) {
     if (usage.why != miss_reason::none) add(probe.misses[static_cast<std::size_t>(usage.why)], 1);
 }
 
-// A prefix that is in the pool needs no other thread, and so no further step to begin in.
+// Returns: the prompt's prefix if all of it is in the pool, or if it is empty; nothing if it has to
+// be read from disk first.
 std::optional<storage::restored_prefix> hot_prefix(storage::agent_cache_store& store,
                                                    const resolved_prompt& prompt) {
     if (prompt.reuse_tokens == 0) return storage::restored_prefix{};
@@ -94,7 +96,7 @@ void starter::begin(const job_ptr& work) {
 
 void starter::restored(const job_ptr& work, storage::restored_prefix found) {
     const early_start* early = sequences_.early();
-    if (early && early->work() == work) revoke_early();  // no step of it has run
+    if (early && early->work() == work) revoke_early();  // no step of it has completed
     if (std::erase(restoring_, work) == 0) return;       // started early, and confirmed
     work->restored = std::move(found);
     start(work);
@@ -105,9 +107,11 @@ void starter::start(const job_ptr& work) {
     try {
         auto run = make_sequence(work);
         announce(work);
-        sequences_.add(std::move(run));  // last: what failed before does not run
-        // The sequence has its own hold on the blocks. Files that no other agent keeps are released
-        // later, where deleting may block.
+        sequences_.add(
+            std::move(run));  // last, because the calls before it may throw
+                              // The sequence holds its blocks, so the files need no pin any more.
+                              // If this pin is the last one, files may be deleted, which may block:
+                              // then it is released later (release_files()).
         if (work->files && work->files->release_shared()) work->files.reset();
     } catch (const std::exception& error) {
         probe_.running.fetch_sub(1, std::memory_order_relaxed);
@@ -123,12 +127,14 @@ std::unique_ptr<sequence> starter::make_sequence(const job_ptr& work) {
     auto run = std::make_unique<sequence>(work, 0, std::move(known.blocks), known.tokens, pool_,
                                           tokenizer_, answers_, seeds_, known.state);
     if (pool_.layout().has_states() && run->cache().token_count() != known.tokens) {
-        // There is no state at the beginning of the group.
+        // The sequence had to begin earlier than `known`, at the start of a group of wide-tail
+        // rows, where no state was kept: it computes everything.
         known.state.reset();
         run = std::make_unique<sequence>(work, 0, std::vector<storage::kv_block_parts>(), 0, pool_,
                                          tokenizer_, answers_, seeds_);
     }
-    // Inside a group without its wide rows, the group is computed again.
+    // A prefix that ends inside a group of wide-tail rows which it does not have is cut to the
+    // group's start.
     known.tokens = run->cache().token_count();
     known.tokens_read = std::min(known.tokens_read, known.tokens);
     return run;
@@ -171,7 +177,7 @@ bool starter::take_back(const job_ptr& work, storage::restored_prefix& found) {
 }
 
 void starter::begin_early(const job_ptr& work, storage::restored_prefix begun) {
-    // A preempted sequence waits for all of its memory, and one that has ended for nothing.
+    // Only requests that wait for their prefix: not a preempted sequence, nor one that has ended.
     if (std::ranges::find(restoring_, work) == restoring_.end()) return;
     try {
         auto arrival = std::move(begun.arrival);
@@ -179,7 +185,8 @@ void starter::begin_early(const job_ptr& work, storage::restored_prefix begun) {
         sequences_.add_early(make_sequence(work), std::move(arrival));
         std::erase(restoring_, work);
     } catch (const std::exception&) {
-        // The request fails again when its prefix is there, and that is then its answer.
+        // The request does not start early. It fails again when its prefix is read, and its client
+        // gets that failure.
     }
 }
 
@@ -187,7 +194,7 @@ bool starter::wait_for_layer(int layer) {
     const early_start* early = sequences_.early();
     if (!early) return true;
     const auto found = early->wait(layer, outputs_);
-    // The client need not wait for the rest of the step to learn what was found.
+    // The prefix is known to be whole: the client is notified now and not after the step.
     if (found == early_start::layer::last) {
         job_ptr work = early->work();
         sequences_.confirm_early();

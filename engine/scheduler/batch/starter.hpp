@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Makes a running sequence of a request that has a slot in the batch: finds the part of the prefix
-// that is there, takes its blocks, and notifies the client. A prefix on disk is read meanwhile;
-// where nothing else runs, its request begins at once and computes each layer when that has been
-// read. Owner: batch. Thread: confined to the step node; wait_for_layer() blocks a thread of the
-// compute arena.
+// Turns a request that has got a batch slot into a running sequence: takes the blocks of its prefix
+// and notifies the client. If the prefix is on disk it is read first, on a storage strand; if
+// nothing else runs, the request starts early and computes each layer as soon as that is read.
+// Owner: batch. Thread: confined to the step node; wait_for_layer() blocks a thread of the compute
+// arena.
 
 #include <cstdint>
 #include <memory>
@@ -27,35 +27,41 @@ class starter : public layer_gate {
             const answer_rules& answers, sequence_set& sequences, delivery& deliver,
             batch_outputs& outputs, engine_probe& probe);
 
-    /// The request has a place. It runs at once where its prefix is in the pool, and when
-    /// restored() is called where not.
+    /// Begins a request that has got a slot: at once if its prefix is in the pool; otherwise has
+    /// the prefix read, and the request runs when restored() is called.
     void begin(const job_ptr& work);
-    /// Requests with a place whose prefix is being read.
+    /// Requests that have a slot and whose prefix is being read.
     const std::vector<job_ptr>& restoring() const { return restoring_; }
-    /// The request's prefix is in the pool, as far as it could be read.
+    /// Runs the request, whose prefix is in the pool now; `found` says how much could be read.
     void restored(const job_ptr& work, storage::restored_prefix found);
 
-    /// The request runs while the blocks of its prefix are read. Requires: may_start_early().
+    /// Runs the request while the blocks of its prefix are still being read. Requires:
+    /// may_start_early().
     void begin_early(const job_ptr& work, storage::restored_prefix begun);
-    /// Blocks until a layer of the early start's prefix has come; with the last one the request is
-    /// like any other. Returns: whether the layer is there.
+    /// Blocks until a layer of the early start's prefix has been read. With the last layer the
+    /// start becomes final and the client is notified. Returns: whether the layer was read; if not
+    /// the step is given up.
     bool wait_for_layer(int layer) override;
-    /// The request that runs without its whole prefix, if any, waits for restored() again.
+    /// Undoes an early start, if there is one: its request waits for restored() again.
     void revoke_early();
 
-    /// A preempted sequence goes on after the first `tokens` tokens of `memory`, once take_back()
-    /// is called. Requires: room for all of it.
+    /// Has the first `tokens` tokens of `memory` read from disk for a preempted sequence, which
+    /// continues after them once take_back() is called. Requires: frames for all of the sequence.
     void bring_back(sequence& run, std::shared_ptr<const storage::agent_state> memory, int tokens);
-    /// The request's memory is in the pool, as far as it could be read. Returns: whether it was a
-    /// preempted sequence's, which then runs.
+    /// Lets the preempted sequence run for which bring_back() had a memory read. Returns: false if
+    /// the request has none; then `found` is not used.
     bool take_back(const job_ptr& work, storage::restored_prefix& found);
 
-    /// One more choice of a request whose prompt is done.
+    /// Starts one more choice of a request whose prompt is done.
     void begin_choice(const open_choices::prompt_end& prompt);
 
   private:
+    /// Runs the request from job::restored. An exception ends the request.
     void start(const job_ptr& work);
+    /// The sequence of choice 0, after the tokens of job::restored, which is corrected if the
+    /// sequence has to begin earlier.
     std::unique_ptr<sequence> make_sequence(const job_ptr& work);
+    /// Sends the client `admitted`, with the numbers of reused tokens, and counts these.
     void announce(const job_ptr& work);
 
     const tokenizer& tokenizer_;

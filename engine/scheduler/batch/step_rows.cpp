@@ -21,13 +21,14 @@ std::vector<step_row> step_rows::choose(const sequence_set& sequences, const hea
     std::vector<step_row> rows;
     for (std::size_t index : plan.decode)
         if (reserve_frames(*runs[index], 1)) rows.push_back({runs[index], 1});
-    // A prompt's chunk takes what time a step has left.
+    // A step with a prompt's chunk has no time left for drafts.
     if (drafts_ != draft_rule::never && !plan.prefill) add_drafts(rows, cost);
     if (plan.prefill) {
         sequence& run = *runs[plan.prefill->index];
         turns_.take(views, plan.prefill->index);
         if (drafts_ != draft_rule::never) run.prepare_drafts();
-        // A chunk needs its frames of every layer at once, a window's worth is left of some.
+        // Models with sliding windows or recurrent states can share only what is published at a
+        // chunk's end, so there a chunk has to end exactly where a waiting request continues.
         int tokens =
             cut_chunk(views[plan.prefill->index].position, plan.prefill->tokens, heads.ends_of(run),
                       pool_.layout().slides() || pool_.layout().has_states());
@@ -41,7 +42,8 @@ std::vector<step_row> step_rows::choose(const sequence_set& sequences, const hea
     return rows;
 }
 
-// A draft takes room that is free, and nobody's memory.
+// Adds draft tokens to rows that decode. Uses only frames that are free: nothing is evicted for a
+// guess.
 void step_rows::add_drafts(std::vector<step_row>& decoding, const step_cost& cost) const {
     std::vector<draft_view> views;
     for (const step_row& row : decoding) views.push_back(row.run->look_for_draft());
@@ -55,7 +57,8 @@ void step_rows::add_drafts(std::vector<step_row>& decoding, const step_cost& cos
     }
 }
 
-// Room for `tokens` more tokens of one sequence; evicts memory that no sequence runs on.
+// Reserves frames for `tokens` more tokens of one sequence; evicts memory for them, in the order of
+// the attempts below, until they fit. Returns: whether the frames are reserved.
 bool step_rows::reserve_frames(sequence& run, int tokens) {
     int has = run.cache().token_count(), total = has + tokens;
     if (run.reserve(total)) return true;
@@ -67,10 +70,10 @@ bool step_rows::reserve_frames(sequence& run, int tokens) {
                 2 * layout.wide_frames() + layout.state_frames();
     store_.make_room(need, &run.work().prompt->agent);
     if (run.reserve(total)) return true;
-    // What was saved of this very agent comes last: it shares all but its tail with the sequence.
+    // The saved memory of the sequence's own agent comes last: the two share nearly all blocks.
     store_.make_room(need, nullptr);
     if (run.reserve(total)) return true;
-    // States that were kept on the way spare a later prompt time, and need not be there.
+    // Recurrent states that were kept for later prompts only save these time.
     return run.states().drop_kept() && run.reserve(total);
 }
 

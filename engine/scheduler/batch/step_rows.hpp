@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// What a step runs: of each sequence that plan_step() names as many tokens as the pool has frames
-// for. Memory that no sequence runs on is evicted for them. Owner: batch. Thread: confined to the
-// step node.
+// Chooses the rows of a step: of each sequence that plan_step() names, as many tokens as the pool
+// has frames for. Evicts memory that no sequence runs on for them. Owner: batch. Thread: confined
+// to the step node.
 
 #include <vector>
 
@@ -15,7 +15,8 @@
 
 namespace semantic::engine {
 
-/// A sequence and how many of its known tokens a step runs, and of its draft's after them.
+/// A sequence, how many of its known tokens a step runs, and how many tokens of its draft after
+/// them.
 struct step_row {
     sequence* run;
     int tokens;
@@ -24,14 +25,13 @@ struct step_row {
 
 class step_rows {
   public:
-    /// `drafts`: which drafts steps run too.
+    /// `drafts`: which draft tokens steps run (speculative decoding).
     step_rows(const storage::block_pool& pool, storage::agent_cache_store& store,
               const chunk_policy& chunks, draft_rule drafts)
         : pool_(pool), store_(store), chunks_(chunks), drafts_(drafts) {}
 
-    /// The next step's rows, with their frames reserved. Returns: none where no sequence can get
-    /// frames for a token, those that could wait for a prefix to be restored, or all wait for their
-    /// forms.
+    /// Returns: the rows of the next step, with their frames reserved. None if no sequence can get
+    /// frames for a token, or if every sequence waits for its form or for a shared head.
     std::vector<step_row> choose(const sequence_set& sequences, const head_plan& heads,
                                  const step_cost& cost);
 

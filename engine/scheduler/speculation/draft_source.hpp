@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// What makes guesses at the next tokens of one sequence. A guess changes no answer: it is run
-// with the known token, and taken as far as it is what is drawn. Owner: drafting. Thread: one at
-// a time.
+// A source of guesses at the next tokens of one sequence, for speculative decoding. A guess cannot
+// change an answer: its tokens run in the same step as the known token, and each one is accepted
+// only if it is the token that is drawn anyway. Owner: drafting. Thread: one at a time.
 
 #include <cstddef>
 #include <span>
@@ -21,15 +21,15 @@ class draft_source {
   public:
     virtual ~draft_source() = default;
 
-    /// Takes in what is new in `tokens`, all that the sequence knows. The work of one call is
-    /// bounded: what is left is taken in by later calls. Requires: `tokens` begins with those of
-    /// the call before.
+    /// Indexes the new tokens at the end of `tokens`, which are the whole sequence so far. The work
+    /// of one call is bounded; later calls do the rest. Requires: `tokens` begins with those of the
+    /// call before.
     virtual void catch_up(std::span<const storage::token_id> tokens) = 0;
-    /// Returns: at most `most` tokens that may follow `tokens`; none where it has no guess, or has
-    /// not caught up that far. Requires: as catch_up(), which was called with the same.
+    /// Returns: at most `most` tokens that may follow `tokens`; none if the source has no guess or
+    /// has not indexed all tokens yet. Requires: catch_up() was called with the same `tokens`.
     virtual draft_guess guess(std::span<const storage::token_id> tokens, int most) = 0;
-    /// Of the latest guess `run` tokens were run, and the first `taken` of them were right. 0 of 0
-    /// where there was one and it was not run: it is tried again some time.
+    /// Says how good the latest guess was: a step ran its first `run` tokens, and the first `taken`
+    /// of these were right. `run` is 0 if the guess was not run.
     virtual void learn(int run, int taken) = 0;
     virtual std::size_t memory_bytes() const = 0;
 };

@@ -10,7 +10,7 @@ namespace semantic::engine {
 
 namespace {
 
-// Tokens that a guess spares, as far as it can be trusted.
+// The number of tokens of a guess that are expected to be right.
 double expected_tokens(const draft_guess& guess) {
     double chance = 1, sum = 0;
     for (std::size_t i = 0; i < guess.tokens.size(); ++i) {

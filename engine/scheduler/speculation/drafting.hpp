@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// What one sequence's next tokens may be, and how far that was right. Of the guesses that its
-// sources make the one is the draft that promises most. A draft changes no answer: its tokens are
-// run in the step of the token before them, and each is taken only where it is what is drawn.
-// Owner: a sequence. Thread: one at a time.
+// The drafts of one sequence (speculative decoding), and how many of their tokens were right. Each
+// source makes a guess at the next tokens, and the guess with the most tokens expected to be right
+// becomes the draft. A draft cannot change an answer: its tokens run in the step of the token
+// before them, and each is accepted only if it is the token that is drawn. Owner: a sequence.
+// Thread: one at a time.
 
 #include <array>
 #include <cstddef>
@@ -20,37 +21,41 @@
 
 namespace semantic::engine {
 
-/// Rows of one step of sequences with drafts: each runs a known token too.
+/// Upper bound of the rows of one step that sequences with drafts have: each has a known token and
+/// at least one draft token.
 constexpr int draft_rows_max(draft_rule rule) {
     return rule == draft_rule::never ? 0 : 2 * draft_tokens_most;
 }
 
 class drafting {
   public:
-    /// `tokens_expected`: of the sequence in all. `form`: null where the answer has none; it also
-    /// says which tokens of other guesses cannot come.
+    /// `tokens_expected`: upper bound of the sequence's tokens. `form`: the source that knows the
+    /// answer's form; it also cuts guesses of the other source where the form forbids a token. Null
+    /// if no form constrains the answer.
     drafting(std::size_t tokens_expected, std::unique_ptr<form_drafts> form);
 
-    /// Takes in what is new in `tokens`, as far as the bounds of a step allow. Requires: `tokens`
+    /// Lets every source index the new tokens, within the bounds of one step. Requires: `tokens`
     /// begins with those of the call before.
     void catch_up(std::span<const storage::token_id> tokens);
-    /// Makes a draft of `most` tokens at most of what may follow `tokens`. Requires: as catch_up();
-    /// no draft is being run.
+    /// Makes a draft of at most `most` tokens that may follow `tokens`. Returns: its length and the
+    /// chance of each of its tokens. Requires: as catch_up(); no draft is being run.
     draft_view look(std::span<const storage::token_id> tokens, int most);
-    /// The step runs the first `count` tokens of the draft after `latest`. Requires: look() gave as
-    /// many.
+    /// Notes that the step runs the first `count` tokens of the draft, after the known token
+    /// `latest`. Requires: the draft has as many.
     void begin(storage::token_id latest, int count);
     /// `latest` and the draft's tokens that the step runs; empty without a draft.
     std::span<const storage::token_id> running() const noexcept { return running_; }
-    /// Whether `drawn` is the draft's next token, which is taken then.
+    /// Compares a token that was drawn with the draft's next one. Returns: whether they are the
+    /// same; then the draft's token counts as taken.
     bool take(storage::token_id drawn);
     struct outcome {
         draft_origin origin = draft_origin::repeats;
         draft_count count;
     };
-    /// The step is over, with or without a draft. Returns: what it ran, and what was taken.
+    /// Ends the step, with or without a draft, and lets the sources learn from it. Returns: how
+    /// many draft tokens ran and how many were taken.
     outcome end();
-    /// What its drafts have come to so far, with the one that is being run.
+    /// Sums over all drafts so far, including the one that is being run.
     draft_usage usage() const;
     std::size_t memory_bytes() const noexcept;
     /// Upper bound of memory_bytes() for a sequence of so many tokens.
@@ -59,13 +64,13 @@ class drafting {
     }
 
   private:
-    std::array<std::unique_ptr<draft_source>, draft_origin_count> sources_;  // null: none
-    form_drafts* form_;                            // the source of that name; null: none
+    std::array<std::unique_ptr<draft_source>, draft_origin_count> sources_;  // by draft_origin
+    form_drafts* form_;                            // sources_[draft_origin::form]; may be null
     draft_origin origin_ = draft_origin::repeats;  // of the draft
     std::vector<storage::token_id> draft_;
     std::vector<storage::token_id> running_;
     int taken_ = 0;
-    draft_usage usage_;  // of drafts that are over
+    draft_usage usage_;  // without the draft that is being run
 };
 
 }  // namespace semantic::engine

@@ -15,7 +15,9 @@ form_drafts::form_drafts(std::shared_ptr<const grammar_program> program, const t
       begin_(begin),
       read_(begin) {}
 
-/// Returns: whether the step's bound let it be done.
+/// Runs an action that uses the automaton. Returns: false if the action was broken off because the
+/// step's share of work is spent, or because the automaton has become too large; in the second case
+/// all guessing ends.
 template <class Action>
 bool form_drafts::attempt(Action action) {
     if (!matcher_) return false;
@@ -47,12 +49,12 @@ void form_drafts::read_answer(std::span<const token_id> tokens) {
         note_choice(*at_, last_read(tokens), token);
         at_ = next;
         ++read_;
-        // Bounded also where every state on the way is known.
+        // Known states cost the automaton nothing: this keeps the loop bounded all the same.
         matcher_->spend_slice(1);
     }
     if (matcher_->memory_bytes() <= kept_bytes_max) return;
     at_ = matcher_->forget_all_but(*at_);
-    habits_.clear();  // by states that have other names now
+    habits_.clear();  // its keys are states that have other numbers now
 }
 
 form_drafts::state form_drafts::state_after(state at, token_id token) {
@@ -67,7 +69,8 @@ std::optional<token_id> form_drafts::last_read(std::span<const token_id> tokens)
     return read_ > begin_ ? std::optional(tokens[read_ - 1]) : std::nullopt;
 }
 
-// Inside a text or a number: what comes next is the answer's to say.
+// Whether the form allows free text or free digits here, so that it says nothing about what comes
+// next. Two digits are tried because one alone may be the only choice of an enumeration.
 bool form_drafts::is_open(state at) {
     const auto allows = [&](unsigned char byte) {
         return matcher_->step(at, byte) != grammar_matcher::dead;
@@ -75,6 +78,8 @@ bool form_drafts::is_open(state at) {
     return allows('~') || (allows('3') && allows('4'));
 }
 
+// Remembers `token`, which the answer took at a choice: by the state `at`, and by the token `last`
+// before it. States in free text, and those with one possible byte, are no choices.
 void form_drafts::note_choice(state at, std::optional<token_id> last, token_id token) {
     if (is_open(at) || matcher_->only_byte(at)) return;
     const state alike = matcher_->look_alike(at);
@@ -92,12 +97,15 @@ void form_drafts::note_choice(state at, std::optional<token_id> last, token_id t
     if (!is_new && known->second.latest != token) known->second = {token, known->second.latest};
 }
 
+// Guesses the token at a choice: the one that the answer took at a state that looks alike, or where
+// that is new, after the same token `last`.
 std::optional<token_id> form_drafts::find_choice(state at, std::optional<token_id> last) {
     const auto known = habits_.find(matcher_->look_alike(at));
     if (known == habits_.end()) return find_follower(at, last);
     return known->second.is_kept() ? std::optional(known->second.token) : std::nullopt;
 }
 
+// Of the two tokens that the answer latest took after `last`, the later one that the form allows.
 std::optional<token_id> form_drafts::find_follower(state at, std::optional<token_id> last) {
     const auto known = last ? followers_.find(*last) : followers_.end();
     if (known == followers_.end()) return std::nullopt;

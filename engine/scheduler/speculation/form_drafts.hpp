@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Guesses what the form of an answer leaves: where one byte alone may follow, such as within the
-// name of a schema's property, the bytes up to the next choice; and at a choice, such as between
-// the blank after a colon and none, the token that the answer took in that place or, where it is
-// new, after the same token before. Of what texts and numbers say it guesses nothing. Follows the
-// answer on an automaton of its own, so that no guess spends what the answer may cost. Owner:
-// drafting. Thread: one at a time.
+// Guesses the next tokens of an answer that a form (a grammar, such as that of a JSON schema)
+// constrains. Where the form allows a single next byte, as within a property's name, it guesses the
+// bytes up to the next choice. At a choice, such as a blank or none after a colon, it guesses the
+// token that the answer took at the same state of the form before, or else after the same token. It
+// guesses nothing inside free text and numbers. It runs its own automaton, so that guesses do not
+// use up what the answer's automaton may cost. Owner: drafting. Thread: one at a time.
 
 #include <cstddef>
 #include <cstdint>
@@ -25,15 +25,15 @@ namespace semantic::engine {
 
 class form_drafts : public draft_source {
   public:
-    /// Places of the automaton that one step looks at: 0.1 ms on a current core. What is left is
-    /// gone on with in the next step.
+    /// Automaton positions that one step may look at: 0.1 ms on a current core. The next step
+    /// continues with the rest.
     static constexpr std::int64_t places_a_step = 2'000;
-    /// What the automaton may take; beyond it nothing is guessed any more. Above kept_bytes_max all
-    /// is forgotten but where the answer is.
+    /// Bytes that the automaton may take; beyond that this source stops guessing. Above
+    /// kept_bytes_max it forgets all states but the current one.
     static constexpr std::size_t automaton_bytes_max = std::size_t{384} << 10;
     static constexpr std::size_t kept_bytes_max = std::size_t{192} << 10;
     static constexpr std::size_t habits_max = 512;
-    /// Bytes of one way without a choice.
+    /// Bytes that are guessed between two choices at most.
     static constexpr std::size_t way_bytes_max = 128;
 
     /// `begin`: the index of the answer's first token. `words` must outlive this.
@@ -43,8 +43,8 @@ class form_drafts : public draft_source {
     void catch_up(std::span<const token_id> tokens) override;
     draft_guess guess(std::span<const token_id> tokens, int most) override;
     void learn(int run, int taken) override;
-    /// Of the guess of another source: how many of its first tokens the form lets through, as far
-    /// as the step's bound lets that be found out; all where it is not known yet.
+    /// Returns: how many of the first tokens of another source's guess the form allows. Checks only
+    /// as many as the step's share of work allows; all, if this source has not caught up.
     std::size_t count_allowed(std::span<const token_id> guessed);
     std::size_t memory_bytes() const override;
     /// Upper bound of memory_bytes(), about.
@@ -53,40 +53,44 @@ class form_drafts : public draft_source {
 
   private:
     using state = grammar_matcher::state;
-    /// What the answer did at states that look alike.
+    /// The tokens that the answer took at states that look alike.
     struct habit {
-        token_id token = 0;  // the latest
-        int in_a_row = 1;    // how often it came since another one did
-        bool has_changed = false;
+        token_id token = 0;        // the latest
+        int in_a_row = 1;          // how often it came without another in between
+        bool has_changed = false;  // another token came there before
         bool is_kept() const { return !has_changed || in_a_row >= kept_in_a_row; }
     };
-    /// What the answer did at choices after one token: the latest two that differ.
+    /// The latest two different tokens that the answer took at choices after one token.
     struct followers {
         token_id latest = 0;
         std::optional<token_id> before{};
     };
-    static constexpr int kept_in_a_row = 3;
-
+    static constexpr int kept_in_a_row = 3;  // a changed habit counts again after so many
     template <class Action>
     bool attempt(Action action);
+    /// Moves the automaton over the answer's new tokens, and notes its choices.
     void read_answer(std::span<const token_id> tokens);
     bool is_open(state at);
     void note_choice(state at, std::optional<token_id> last, token_id token);
     std::optional<token_id> find_choice(state at, std::optional<token_id> last);
     std::optional<token_id> find_follower(state at, std::optional<token_id> last);
+    /// The answer's last token that the automaton has read; nothing before the first.
     std::optional<token_id> last_read(std::span<const token_id> tokens) const;
-    /// Tokens up to the next choice, and the state after them.
+    /// Returns: the tokens that spell the only bytes that may come up to the next choice; none at a
+    /// choice. Moves `at` to the state after these bytes.
     std::vector<token_id> find_only_way(state& at);
+    /// Returns: the guess, at most `most` tokens. `last`: the token before it.
     std::vector<token_id> continue_answer(std::optional<token_id> last, std::size_t most);
+    /// The state after `token`, read in the state `at`; dead if the form does not allow it.
     state state_after(state at, token_id token);
 
     std::optional<grammar_matcher> matcher_;  // nothing: the form is too large for guesses
     const tokenizer& tokenizer_;
     const std::size_t begin_;
-    std::size_t read_;  // at_ is after so many tokens
-    std::optional<state> at_;
-    bool is_at_end_ = false;                   // at_ is after all tokens of the latest call
-    std::unordered_map<state, habit> habits_;  // key: look_alike()
+    std::size_t read_;         // tokens that the automaton has read, the prompt's included
+    std::optional<state> at_;  // the automaton's state after these
+    bool is_at_end_ = false;   // at_ is after all tokens of the latest catch_up()
+    std::unordered_map<state, habit> habits_;            // key: look_alike()
     std::unordered_map<token_id, followers> followers_;  // key: the token before
     learned_chance chance_{0.8};
     bool has_guessed_ = false;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// How likely the next token of a source's drafts is right when those before it are: what is
-// expected at first, moved by what came. Pure. Owner: a source of drafts.
+// The chance that a draft's next token is right if those before it are: an initial value that moves
+// with each token that was right or wrong. Pure. Owner: a source of drafts.
 
 namespace semantic::engine {
 
@@ -10,13 +10,13 @@ class learned_chance {
     explicit constexpr learned_chance(double at_first) noexcept
         : at_first_(at_first), now_(at_first) {}
     double value() const noexcept { return now_; }
-    /// `taken` of `run` tokens were right; the rest came after a wrong one.
+    /// Of `run` draft tokens that a step ran the first `taken` were right.
     void learn(int run, int taken) noexcept {
         for (int i = 0; i < taken; ++i) now_ += newest_share * (1 - now_);
         if (taken < run) now_ -= newest_share * now_;
     }
-    /// A draft was there and was not run: the chance moves back to what was expected at first, so
-    /// that drafts of its kind are tried again some time.
+    /// Called when a draft existed and was not run: moves the chance a little back to its initial
+    /// value, so that drafts are tried again some time.
     void forget() noexcept { now_ += forgotten_share * (at_first_ - now_); }
 
   private:

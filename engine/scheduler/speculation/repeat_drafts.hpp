@@ -25,7 +25,7 @@ class repeat_drafts : public draft_source {
   private:
     repeat_index repeats_;
     draft_trust trust_;
-    std::size_t alike_ = 0;  // before the latest guess; 0: there was none
+    std::size_t alike_ = 0;  // length of the match that the latest guess is from; 0: no guess
 };
 
 }  // namespace semantic::engine

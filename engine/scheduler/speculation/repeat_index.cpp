@@ -8,6 +8,8 @@ namespace semantic::engine {
 
 namespace {
 
+// How many tokens before index `earlier` are the same as the last tokens of `tokens`, compared
+// backwards, at most alike_most.
 std::size_t count_alike(std::span<const storage::token_id> tokens, std::size_t earlier) {
     const std::size_t most = std::min(earlier, repeat_index::alike_most);
     std::size_t alike = 0;
@@ -22,7 +24,7 @@ repeat_index::repeat_index(std::size_t tokens_expected) : latest_(count_slots(to
     earlier_.reserve(tokens_expected);
 }
 
-std::size_t repeat_index::place_of(const storage::token_id* tokens) const noexcept {
+std::size_t repeat_index::slot_of(const storage::token_id* tokens) const noexcept {
     std::uint64_t mixed = 0;
     for (std::size_t i = 0; i < alike_least; ++i)
         mixed = (mixed ^ static_cast<std::uint32_t>(tokens[i])) * 0x9e3779b97f4a7c15U;
@@ -30,11 +32,11 @@ std::size_t repeat_index::place_of(const storage::token_id* tokens) const noexce
 }
 
 void repeat_index::add(std::span<const storage::token_id> tokens) {
-    // The run at the very end is none that find() is to come to.
+    // The latest tokens themselves are not indexed yet: find() must not match them with themselves.
     const std::size_t stop = std::min(tokens.size(), earlier_.size() + added_most);
     for (std::size_t end = std::max(earlier_.size(), alike_least); end < stop; ++end) {
         earlier_.resize(end);
-        std::uint32_t& latest = latest_[place_of(tokens.data() + end - alike_least)];
+        std::uint32_t& latest = latest_[slot_of(tokens.data() + end - alike_least)];
         earlier_.push_back(latest);
         latest = static_cast<std::uint32_t>(end);
     }
@@ -43,7 +45,7 @@ void repeat_index::add(std::span<const storage::token_id> tokens) {
 repeat_index::match repeat_index::find(std::span<const storage::token_id> tokens) const {
     match best;
     if (tokens.size() <= alike_least) return best;
-    std::size_t end = latest_[place_of(tokens.data() + tokens.size() - alike_least)];
+    std::size_t end = latest_[slot_of(tokens.data() + tokens.size() - alike_least)];
     for (int places = 0; end != 0 && places < places_most; ++places, end = earlier_[end]) {
         const std::size_t alike = count_alike(tokens, end);
         if (alike > best.alike) best = {alike, end};
