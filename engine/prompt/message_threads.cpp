@@ -11,7 +11,8 @@
 
 namespace semantic::engine {
 
-bool message_threads::tells_effort() const {
+// Renders the same chat with two efforts and compares.
+bool message_threads::prints_effort() const {
     conversation chat;
     chat.messages.push_back({role::user, {text_part{"-"}}});
     render_options low;
@@ -25,7 +26,7 @@ bool message_threads::tells_effort() const {
 
 namespace {
 
-/// What a later turn has to know of tools that came late, or may.
+/// Notes the tools that later messages may add, and those that may be called, for later turns.
 void note_late_tools(const conversation& chat, resolved_prompt& prompt) {
     prompt.notes.erase(thread_deferred_note);
     prompt.notes.erase(thread_callable_note);
@@ -49,14 +50,14 @@ void message_threads::note(const generation_request& request, const render_optio
     prompt.notes[thread_tools_note] = encode_tools(request.chat.tools);
     note_late_tools(request.chat, prompt);
     prompt.notes[answers_note] = begin_note(request.message_id.value(), prompt.answer_begin());
-    if (tells_effort()) prompt.notes[thread_effort_note] = options.reasoning_effort;
+    if (prints_effort()) prompt.notes[thread_effort_note] = options.reasoning_effort;
 }
 
 std::shared_ptr<const storage::agent_state> message_threads::memory_of(
     const storage::tenant_id& tenant, const std::string& message_id) const {
     auto place = store_.find_message(tenant, message_id);
     auto memory = place ? store_.find(place->agent) : nullptr;
-    // The memory may be a newer one than the place is of.
+    // The memory may be newer than the found place, and no longer have the answer.
     bool is_there = memory && memory->notes.contains(thread_tools_note) &&
                     std::ranges::find(memory->messages, message_id, &storage::message_end::id) !=
                         memory->messages.end();
@@ -67,8 +68,8 @@ std::optional<thread_turn> message_threads::find(const storage::tenant_id& tenan
                                                  const std::string& message_id) const {
     auto memory = memory_of(tenant, message_id);
     if (!memory) return std::nullopt;
-    // A client that continues the answer before the last has not got the last one: that is asked
-    // for again, and the new one takes its place.
+    // A client that continues the answer before the last one may not have received the last one,
+    // and asks for it again: only earlier answers count as continued.
     const auto named = std::ranges::find(memory->messages, message_id, &storage::message_end::id);
     return thread_turn{tools_in(*memory), note_of(*memory, thread_effort_note),
                        memory->messages.end() - named > 2};
@@ -101,7 +102,8 @@ storage::result<resolved_prompt> message_threads::resume(const generation_reques
     prompt.template_fit = std::move(changes);
     prompt.notes = memory->notes;
     note_late_tools(request.chat, prompt);
-    // Both: should this turn be broken off, the answer before it can be gone on from once more.
+    // The answer that is continued stays noted: if this turn is broken off, the client can continue
+    // that answer again.
     prompt.notes[answers_note] = begin_note(*request.continues, begin);
     prompt.notes[last_answer_note] = encode_answer({begin, end->tokens, end->rest});
     prompt_source source{memory, {}, true};

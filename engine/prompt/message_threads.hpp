@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Conversations that continue from the name of an answer: the memory up to there, token by token,
-// and what the template writes after it. Owner: resolver. Thread: const methods are safe from any
-// thread.
+// Conversations ("threads") that a client continues by the name of an earlier answer, sending only
+// the messages after it. The prompt is then the memory up to that answer, token by token, and what
+// the template writes after it. Owner: resolver. Thread: const methods are safe from any thread.
 
 #include <memory>
 #include <optional>
@@ -22,23 +22,27 @@ class message_threads {
                     const storage::agent_cache_store& store, int vocabulary)
         : tokenizer_(words), template_(chat), store_(store), vocabulary_(vocabulary) {}
 
+    /// Returns: what must be known to continue the answer with this name; nothing if the tenant has
+    /// no such answer, or it was not kept for threads.
     std::optional<thread_turn> find(const storage::tenant_id& tenant,
                                     const std::string& message_id) const;
-    /// The prompt of a request that goes on from an answer. Nothing is compared. `bound`: for text
-    /// that is refused before it is tokenised; null where it is only counted. Errors: not_found;
-    /// bad_value, as the template's and check_tokens()'.
+    /// The prompt of a request that continues the answer request.continues. No text is compared
+    /// with the memory. `bound`: refuses a text that cannot fit before it is tokenised; may be
+    /// null. Errors: not_found if the thread is lost; bad_value if the template cannot render the
+    /// messages, or for the reasons of check_tokens().
     storage::result<resolved_prompt> resume(const generation_request& request,
                                             const text_bound* bound) const;
-    /// Notes with a prompt what resume() will need.
+    /// Adds to the prompt's notes what resume() needs to continue the answer to it.
     void note(const generation_request& request, const render_options& options,
               resolved_prompt& prompt) const;
 
   private:
-    /// The memory that has the answer; null when it is lost or was not kept as a thread's.
+    /// The memory that has the answer; null if it is lost or was not kept for threads.
     std::shared_ptr<const storage::agent_state> memory_of(const storage::tenant_id& tenant,
                                                           const std::string& message_id) const;
-    /// Whether a prompt begins with the effort of reasoning.
-    bool tells_effort() const;
+    /// Whether the template writes the effort of reasoning into the prompt, where a later turn
+    /// cannot change it.
+    bool prints_effort() const;
 
     const tokenizer& tokenizer_;
     const chat_template& template_;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// What became of memory on disk, in a request's words. Pure.
+// Translates storage's reason for missing memory into the reason that a request reports. Pure.
 
 #include "engine/types/generation.hpp"
 #include "storage/types/shortfall.hpp"

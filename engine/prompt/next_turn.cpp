@@ -10,11 +10,12 @@ namespace semantic::engine {
 
 namespace {
 
-// Takes the place of the answer, or the message, in a conversation that is rendered for the text
-// after it. Its first occurrence counts: only the template, or the client's own variables for it,
-// write text before that.
+// A mark that is rendered in place of the answer (or message): the wanted text comes after it. The
+// first occurrence counts, because only the template itself writes text before it, never the new
+// messages.
 constexpr std::string_view answer_mark = "the-answer-8f41c6d29b";
 
+/// The names of the tool calls in an answer's text.
 std::vector<std::string> call_names(const chat_template& family, std::string_view said) {
     const auto parser = make_output_parser(family.answers(), offered_tools::any());
     std::vector<answer_piece> pieces = parser->push(said);
@@ -25,7 +26,7 @@ std::vector<std::string> call_names(const chat_template& family, std::string_vie
     return names;
 }
 
-/// The results at the head of `more`, which say that the answer was made of calls.
+/// The ids of the tool results at the beginning of `more`; if there are any the answer had calls.
 std::vector<std::string> result_ids(const std::vector<message>& more) {
     std::vector<std::string> ids;
     for (const message& one : more) {
@@ -37,6 +38,7 @@ std::vector<std::string> result_ids(const std::vector<message>& more) {
     return ids;
 }
 
+/// A message that is rendered in place of the answer: it has the mark, and calls for `results`.
 message stand_in(const chat_template& family, std::string_view said,
                  const std::vector<std::string>& results) {
     message answer{role::assistant, {}};
@@ -46,10 +48,10 @@ message stand_in(const chat_template& family, std::string_view said,
     }
     const std::vector<std::string> names = call_names(family, said);
     const std::string arguments = "{\"" + std::string(answer_mark) + "\": 0}";
-    // Where a message has one call, further results are attributed to that one.
+    // If the template allows one call a message, all results belong to that one.
     const bool has_one = !family.shape().parallel_calls;
     for (std::size_t i = 0; i < (has_one ? 1 : results.size()); ++i) {
-        // More results than calls: a client may make up for what the model forgot.
+        // A client may send more results than the model made calls: the last name is repeated.
         std::string name = names.empty() ? "tool" : names[std::min(i, names.size() - 1)];
         answer.parts.push_back(tool_call_part{results[i], std::move(name), arguments});
     }
@@ -63,6 +65,8 @@ std::size_t end_of_turn(const chat_template& family, std::string_view text, std:
     return end;
 }
 
+// A field is written as its length in bytes, a colon and its bytes. take_field() reads one from the
+// front of `from`; false if there is none.
 void append_field(std::string& to, std::string_view field) {
     to.append(std::to_string(field.size())).append(":").append(field);
 }
@@ -96,7 +100,7 @@ storage::result<marked_text> render_after_answer(const chat_template& family, st
     auto rendered = family.render_marked(chat, options, changes);
     if (!rendered) return rendered.error();
     const std::string& text = rendered->bytes();
-    // Of several calls the last one ends the turn.
+    // Each of several calls has the mark: the text continues after the last one of the turn.
     std::size_t mark = text.find(answer_mark);
     if (mark == std::string::npos)
         return storage::failure{storage::errc::not_found,

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// What a template writes after an answer, or a message, that is in an agent's memory already: the
-// end of that turn, the messages that follow, the beginning of the next answer. So a conversation
-// continues without rendering its history, or comparing it with anything. Pure.
+// Renders only the part of a prompt that comes after an answer, or a message, which an agent's
+// memory has already: the end of that turn, the new messages, and the beginning of the next answer.
+// So a conversation continues without rendering its history. Pure.
 
 #include <string>
 #include <string_view>
@@ -13,25 +13,26 @@
 
 namespace semantic::engine {
 
-/// `said`: the answer's text as it was sampled, without the token that ended it; of it only the
-/// names of its calls matter. `more`: the messages that follow; when they begin with tool results,
-/// these are of the calls in their order. Its system text and tools do not count. `changes`: as
-/// chat_template::render_marked(). Errors: bad_value, as chat_template::render(); not_found, when
-/// the template leaves such an answer out.
+/// Returns: the text after an answer. `said`: the answer's text as it was sampled, without the
+/// token that ended it; only the names of its tool calls are used. `more`: the messages that
+/// follow; tool results at their beginning belong to the answer's calls, in order; system text and
+/// tools are ignored. `changes`: as chat_template::render_marked(). Errors: bad_value, as
+/// chat_template::render(); not_found if the template leaves such an answer out.
 storage::result<marked_text> render_after_answer(const chat_template& family, std::string_view said,
                                                  const conversation& more,
                                                  const render_options& options,
                                                  std::vector<std::string>* changes = nullptr);
 
-/// The same after a user's message that has no answer. Where the template has no two messages of
-/// users in a row, the first of `more` continues it.
+/// The same after a user's message that has no answer. If the template cannot have two messages of
+/// users in a row, the first message of `more` continues that message.
 storage::result<marked_text> render_after_message(const chat_template& family,
                                                   const conversation& more,
                                                   const render_options& options,
                                                   std::vector<std::string>* changes = nullptr);
 
-/// Tools as one string, to be kept with an agent, and back. What is no such string has no tools.
+/// Tools as one string, which is kept with an agent's notes.
 std::string encode_tools(const std::vector<tool_definition>& tools);
+/// The tools of such a string; none if `text` is no such string.
 std::vector<tool_definition> decode_tools(std::string_view text);
 
 }  // namespace semantic::engine

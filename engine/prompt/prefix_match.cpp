@@ -9,10 +9,12 @@ namespace semantic::engine {
 
 namespace {
 
-// A safe cut is usually a word away. Text without one (a megabyte of one letter) must not cost a
-// tokenisation a token, so after this many the search only looks at special tokens.
+// A safe cut is usually at most a word away. In a text without one (a megabyte of one letter) the
+// search would tokenise again for each token, so after this many checks it only accepts special
+// tokens.
 constexpr int slow_checks_max = 128;
 
+/// The match of the first `tokens` stored tokens; a miss if there are none, unless it is exact.
 prefix_match cut_at(match_kind kind, const stored_prefix& stored, std::size_t tokens,
                     std::size_t common) {
     std::size_t bytes = tokens == 0 ? 0 : stored.token_ends[tokens - 1];
@@ -20,7 +22,8 @@ prefix_match cut_at(match_kind kind, const stored_prefix& stored, std::size_t to
             common};
 }
 
-/// Of the first `limit` stored tokens.
+/// Returns: how many of the first `limit` stored tokens can be reused: they lie within the first
+/// `common` bytes of the prompt, and the prompt can be cut safely after them. 0 if none.
 std::size_t last_safe_boundary(const stored_prefix& stored, std::size_t limit,
                                std::string_view prompt, std::size_t common,
                                const boundary_rules& rules) {
@@ -53,8 +56,8 @@ std::size_t common_bytes(const stored_prefix& stored, const prompt_view& prompt,
         const std::size_t end = stored.token_ends[i];
         const bool prompt_has_control = next != prompt.control.end() && next->where.begin < end;
         if (rules.control(stored.tokens[i], stored.text.substr(begin, end - begin))) {
-            // A control token takes the white space after it along: the same token may end later in
-            // the prompt, and then the texts part before it.
+            // Some control tokens include the white space after them: if this one ends later in the
+            // prompt, the texts already differ at its beginning.
             if (!prompt_has_control || next->id != stored.tokens[i] || next->where.end > end)
                 return prompt_has_control ? std::min(begin, next->where.begin) : begin;
             ++next;
@@ -73,7 +76,8 @@ prefix_match match_prefix(const stored_prefix& stored, const prompt_view& asked,
     const std::size_t common = common_bytes(stored, asked, rules);
 
     if (common == prompt.size()) {
-        // The last token that ends where the prompt ends, if there is one, gives the first logits.
+        // The prompt ends inside or at the end of the stored text. If a stored token ends just
+        // there, that token runs again for its logits, and all before it are reused.
         auto next = std::upper_bound(stored.token_ends.begin(), stored.token_ends.end(), common);
         auto count = static_cast<std::size_t>(next - stored.token_ends.begin());
         if (count > 0 && stored.token_ends[count - 1] == common)
@@ -110,7 +114,8 @@ prefix_match match_tokens(const stored_prefix& stored, const stored_prefix& prom
     auto parting = std::ranges::mismatch(stored.tokens, prompt.tokens).in2;
     auto tokens = static_cast<std::size_t>(parting - prompt.tokens.begin());
     tokens = std::min(tokens, prompt.tokens.size() - 1);
-    // Texts that a normalizer makes equal have equal tokens, of other bytes.
+    // A normalizer can give different texts equal tokens: those beyond the common bytes do not
+    // count.
     while (tokens > 0 && prompt.token_ends[tokens - 1] > common) --tokens;
     const bool all = tokens == stored.tokens.size();
     return cut_at(all ? match_kind::extend : match_kind::diverge, prompt, tokens, common);

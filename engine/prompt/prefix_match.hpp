@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// How much of an agent's memory a new prompt can reuse. Pure. Matching is by byte on the rendered
-// prompt, so another tokenisation of old text can never miss; the stored tokens are authoritative,
-// and only the text after the cut is tokenised. Source: design of the prefix rules in
-// engine/README.md. Equal bytes may be a control token here and a client's text there. Texts part
-// where they differ in that, or a forged turn would become a real one by way of a memory.
+// Decides how much of an agent's memory a new prompt can reuse. Pure. The rendered prompt is
+// compared with the stored text byte by byte, so a prompt matches however it would be tokenised;
+// the stored tokens are reused, and only the text after them is tokenised. See "Prefix rules" in
+// engine/README.md. Equal bytes may be a control token in one text and plain content in the other:
+// there the texts count as different, so that content never becomes a real turn through a memory.
 
 #include <cstddef>
 #include <cstdint>
@@ -26,9 +26,10 @@ inline bool is_inside_character(std::string_view text, std::size_t at) {
 struct prefix_match {
     match_kind kind = match_kind::miss;
     std::size_t tokens = 0;  // stored tokens to reuse
-    std::size_t bytes =
-        0;  // prompt bytes that they spell; the rest is to be tokenised (exact: is the rerun token)
-    std::size_t common_bytes = 0;  // see common_bytes(); for reports
+    // Prompt bytes that these tokens spell; the rest is to be tokenised. If `kind` is exact the
+    // rest is the last stored token, which runs again.
+    std::size_t bytes = 0;
+    std::size_t common_bytes = 0;  // as the function common_bytes(); for reports
 };
 
 struct stored_prefix {
@@ -42,43 +43,45 @@ struct prompt_view {
     std::span<const control_token> control;  // the special tokens that it tokenises to, in order
 };
 
+/// Questions about a prompt's tokenisation, which decide where it may be cut from a memory.
 struct boundary_rules {
-    /// Whether the prompt tokenises the same when cut at this byte offset. May be slow; asked a
-    /// bounded number of times.
+    /// Whether the prompt gives the same tokens if the parts before and after this byte offset are
+    /// tokenised separately. May be slow; asked a bounded number of times.
     std::function<bool(std::size_t)> safe_cut;
     /// Whether a token is a special one: a cut before or after it is always safe.
     std::function<bool(storage::token_id)> special;
-    /// Whether the character that this byte offset of the prompt lies inside of can be written to
-    /// its end with tokens of bytes: an answer that was cut there goes on as it was sampled.
+    /// Whether the bytes from this offset to the end of the character around it can be spelled by
+    /// tokens: then an answer that was cut within a character can be continued.
     std::function<bool(std::size_t)> spells_rest_of_character;
-    /// Whether a token with this text is a special one that is spelled there.
+    /// Whether a token with this text is a control token, as opposed to content of the same bytes.
     std::function<bool(storage::token_id, std::string_view)> control;
 };
 
-/// Length of the common prefix, in bytes: up to where the texts differ, or one has a control token
-/// and the other has not.
+/// Length of the common prefix in bytes: up to the first byte that differs, or the first control
+/// token that only one of the texts has.
 std::size_t common_bytes(const stored_prefix& stored, const prompt_view& prompt,
                          const boundary_rules& rules);
 
-/// For the agent that the memory belongs to: it goes on with the tokens as they were sampled.
+/// For the agent that the memory belongs to: it continues with its tokens as they were sampled,
+/// even if the text would be tokenised otherwise.
 prefix_match match_prefix(const stored_prefix& stored, const prompt_view& prompt,
                           const boundary_rules& rules);
 
-/// The same where the stored text ends inside of a message that was only read and now goes on: its
-/// last tokens, up to a safe boundary of the prompt, are tokenised again with the text that
-/// follows, as they would be if nothing had been read before.
+/// The same for a memory that ends inside a message which was only read and has grown since. Its
+/// last tokens, back to a safe boundary, are tokenised again together with the new text, so that
+/// the tokens are those of the whole message.
 prefix_match match_read_prefix(const stored_prefix& stored, const prompt_view& prompt,
                                const boundary_rules& rules);
 
-/// For another agent, which must get the tokens that its prompt tokenises to. `canonical`: how many
-/// of the stored tokens, from the start, are those that the stored text tokenises to. Reuses as
-/// many of them as end at a safe boundary of the prompt. Never exact: the prompt's last token is
-/// tokenised again.
+/// For another agent than the memory's, which must get exactly the tokens that its prompt tokenises
+/// to. `canonical`: how many of the stored tokens, from the start, are the tokenisation of the
+/// stored text (sampled tokens may not be). Reuses as many of these as end at a safe boundary of
+/// the prompt. The kind is never exact: the prompt's last token is tokenised again.
 prefix_match match_canonical_prefix(const stored_prefix& stored, std::size_t canonical,
                                     const prompt_view& prompt, const boundary_rules& rules);
 
-/// The same where less is known of the stored tokens than the two texts share: compares with the
-/// prompt's own tokens. `prompt`: its text, all of its tokens and their ends.
+/// The same if the two texts share more than the canonical tokens: compares the stored tokens with
+/// the prompt's own. `prompt`: its text, all of its tokens and their ends.
 prefix_match match_tokens(const stored_prefix& stored, const stored_prefix& prompt);
 
 }  // namespace semantic::engine

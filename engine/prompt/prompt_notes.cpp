@@ -21,7 +21,8 @@ std::string hash_of(std::string_view text) {
     return storage::hex_of(XXH3_64bits(text.data(), text.size()));
 }
 
-/// Takes a number and the blank after it from the front.
+/// Removes a number and the blank after it from the front of `from`. Returns: false if there is
+/// none.
 bool take_number(std::string_view& from, std::size_t& number) {
     const auto [end, error] = std::from_chars(from.data(), from.data() + from.size(), number);
     const auto used = static_cast<std::size_t>(end - from.data());
@@ -69,7 +70,8 @@ std::size_t canonical_tokens(const storage::agent_state& state) {
 
 namespace {
 
-/// A note of so many of the state's tokens; nothing where it has none, or cannot be.
+/// Reads a note that is a number of the state's tokens; nothing if it is missing, 0, or greater
+/// than their number.
 std::optional<std::size_t> noted_tokens(const storage::agent_state& state, const char* key) {
     const std::string note = note_of(state, key);
     std::size_t tokens = 0;
@@ -110,7 +112,8 @@ std::optional<ended_answer> last_answer(const storage::agent_state& state) {
     if (named.empty()) return is_noted ? std::optional(std::move(noted)) : std::nullopt;
     const storage::message_end& last = named.back();
     if (is_noted && noted.tokens == last.tokens && noted.rest == last.rest) return noted;
-    // Written before there was such a note: not before the end of the answer in front.
+    // The note is missing or older than the last named answer: that answer begins after the end of
+    // the one before it.
     const std::size_t begin = named.size() < 2 ? 0 : end_of(named[named.size() - 2].tokens);
     return ended_answer{begin, last.tokens, last.rest};
 }

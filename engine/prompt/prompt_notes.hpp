@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// The notes that a prompt leaves with its agent, and what they say to the next one. Pure.
+// The notes that are kept with an agent's memory (agent_state::notes, text by key) for its later
+// prompts: how they are written and read. Pure.
 
 #include <cstddef>
 #include <map>
@@ -15,18 +16,18 @@
 
 namespace semantic::engine {
 
-constexpr const char* day_note = "day";  // that the template was given
-// Of an agent that keeps a thread: its tools, the effort that its prompt names, and where in its
-// text the latest answer begins and the next one, if that is being made.
+constexpr const char* day_note = "day";  // the date that the agent's prompts have
+// For agents that clients continue by an answer's name (message_threads): the tools, the effort of
+// reasoning that the prompt has, and where in the text the latest answers begin.
 constexpr const char* thread_tools_note = "thread_tools";
 constexpr const char* thread_deferred_note = "thread_deferred_tools";
 constexpr const char* thread_callable_note = "thread_callable_tools";
 constexpr const char* thread_effort_note = "thread_effort";
 constexpr const char* answers_note = "thread_answers";
 
-/// Where the agent's last answer that came to its end begins and ends in its memory. Unlike the
-/// ends that have names (agent_state::messages) it goes with a fork and an exported agent, whose
-/// next turn comes after it.
+/// Where the agent's last complete answer begins and ends in its memory: `append` puts the next
+/// messages after it. Forks and exported agents keep this note, but not the named answers
+/// (agent_state::messages).
 constexpr const char* last_answer_note = "last_answer";
 
 struct ended_answer {
@@ -35,53 +36,57 @@ struct ended_answer {
     std::string rest{};      // as in storage::message_end
 };
 
-/// Where the agent's last message ends in its memory, in tokens, if no answer came after it: it was
-/// only read (generation_request::only_reads).
+/// Set if the agent's last message was only read (generation_request::only_reads) and has no
+/// answer: the number of tokens up to its end.
 constexpr const char* open_message_note = "open_message";
-/// Returns: nothing where the last message has an answer, or what is noted cannot be.
+/// Returns: that number; nothing if the last message has an answer or the note is invalid.
 std::optional<std::size_t> open_message(const storage::agent_state& state);
 
-/// The number of tokens of an agent that was saved while its prompt was read: more of the prompt
-/// would have followed them, and there is no answer.
+/// Set for an agent that was saved while its prompt was still being read: the number of its tokens
+/// then. The memory ends in the middle of the prompt.
 constexpr const char* partly_read_note = "partly_read";
-/// Whether the memory ends with what was only read, so that its last tokens may be other ones when
-/// the text goes on.
+/// Whether the memory ends with prompt text, not with an answer. Its last tokens may then have to
+/// be tokenised again together with the text that follows.
 bool ends_in_reading(const storage::agent_state& state);
 
+/// The text of last_answer_note.
 std::string encode_answer(const ended_answer& answer);
-/// Returns: nothing where no answer came to its end, or what the agent notes of it cannot be.
+/// Returns: the agent's last complete answer; nothing if it has none or its note is invalid.
 std::optional<ended_answer> last_answer(const storage::agent_state& state);
 
-/// How many of an agent's tokens, from the start, are known to be those that its text tokenises to.
-/// What the model sampled may be other tokens of the same text. At least the first prompt's.
+/// How many of an agent's tokens, from the start, are known to be the tokenisation of its text
+/// ("canonical"): at least those of its first prompt. A model may sample other tokens of the same
+/// text; other agents must not reuse those.
 constexpr const char* canonical_note = "canonical_tokens";
 
 /// Returns: what canonical_note says, at most the tokens there are; 0 without it.
 std::size_t canonical_tokens(const storage::agent_state& state);
 
-/// Of a fork that has no turn of its own yet: where in its text the place is that it was made at.
-/// The rest of the block after that place came along.
+/// Set for a fork that has no turn of its own yet: the byte of its text at which it was made. Its
+/// memory may be longer, up to the end of the shared block.
 constexpr const char* forked_note = "forked_at";
-/// Returns: nothing where the agent is no such fork.
+/// Returns: that byte; nothing if the agent is no such fork.
 std::optional<std::size_t> forked_at(const storage::agent_state& state);
 
-/// Notes that distinguish a changed system text and changed tools from changed messages.
+/// Returns: hashes of the system text and the tools, by which a later miss can be explained.
 std::map<std::string, std::string> notes_of(const conversation& chat);
-/// Returns: empty where the agent has no such note.
+/// Returns: the agent's note with this key; empty if it has none.
 std::string note_of(const storage::agent_state& state, const char* key);
 
-/// `notes`: of another prompt.
+/// Whether the agent's tools are those of a prompt with the notes `notes`.
 bool same_tools(const storage::agent_state& state, const std::map<std::string, std::string>& notes);
-/// The agent had a memory that a prompt with `notes` does not continue: which part of the request
-/// changed.
+/// Returns: which part of the request has changed (tools, system text or messages), for a prompt
+/// with `notes` that does not continue the agent's memory.
 miss_reason why_diverged(const storage::agent_state& state,
                          const std::map<std::string, std::string>& notes);
 
+/// The part of answers_note for one answer, which begins at byte `begin` of the agent's text.
 std::string begin_note(const std::string& message_id, std::size_t begin);
-/// Where in the text the answer begins; nothing when the note does not have it.
+/// Returns: the byte of the text at which the answer begins; nothing if `note` does not have it.
 std::optional<std::size_t> begin_of(const std::string& note, const std::string& message_id);
 
-/// The agent's turns that end within the first `bytes` bytes of its text.
+/// The turns that the model wrote, as far as they end within the first `bytes` bytes of the agent's
+/// text.
 std::vector<sampled_turn> turns_in(const storage::agent_state& state, std::size_t bytes);
 
 }  // namespace semantic::engine

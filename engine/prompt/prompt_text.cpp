@@ -11,7 +11,7 @@ marked_text remembered_text(const tokenizer& words, const storage::agent_state& 
                             std::size_t tokens) {
     const std::string_view whole = state.text;
     marked_text text;
-    std::size_t from = 0, begin = 0;  // of what is not yet taken, and of the token
+    std::size_t from = 0, begin = 0;  // bytes where the pending content and the token begin
     for (std::size_t i = 0; i < tokens; ++i) {
         const std::size_t end = state.token_ends[i];
         const std::string_view token = whole.substr(begin, end - begin);
@@ -27,8 +27,8 @@ marked_text remembered_text(const tokenizer& words, const storage::agent_state& 
 
 namespace {
 
-/// The text of a memory, with the text of its last answer that was said after its last whole token:
-/// a limit cuts an answer before its last token is run.
+/// The text of a memory, and after its last token the rest of its last answer: if a limit cut the
+/// answer, its last token is not in the memory.
 marked_text said_in(const tokenizer& words, const storage::agent_state& state) {
     marked_text text = remembered_text(words, state, state.tokens.size());
     const auto last = last_answer(state);
@@ -38,9 +38,9 @@ marked_text said_in(const tokenizer& words, const storage::agent_state& state) {
 
 }  // namespace
 
-// Three ways to come to a prompt: the whole conversation, rendered; what the agent remembers up to
-// its last message, which is still open, and the rest of that message; what it remembers up to its
-// last answer, and what is appended after it.
+// One of three texts: the whole conversation, rendered; the memory up to its last message, which
+// has no answer yet, and what continues that message; or the memory up to its last complete answer,
+// and what is appended after it.
 storage::result<marked_text> prompt_text(const tokenizer& words, const chat_template& chat,
                                          const generation_request& request,
                                          const storage::agent_state* own,
@@ -64,8 +64,8 @@ storage::result<marked_text> prompt_text(const tokenizer& words, const chat_temp
         text.append(*tail);
         return text;
     }
-    // An answer that its client broke off is none: what is appended takes its place. Without any
-    // answer all that is remembered stays, and the text comes after it.
+    // An answer that its client broke off is not part of the conversation: the appended messages
+    // replace it. If the agent has no answer at all, they follow everything that it remembers.
     const ended_answer last = last_answer(*own).value_or(ended_answer{0, own->tokens.size()});
     marked_text text = remembered_text(words, *own, last.tokens);
     text.write(last.rest);
@@ -86,7 +86,8 @@ storage::result<std::optional<marked_text>> prompt_text_as_sampled(
     auto note = state.notes.find(turns_note);
     if (note == state.notes.end()) return std::optional<marked_text>();
     conversation reworded = request.chat;
-    // An answer that is to go on does so from the text that its client has of it.
+    // An unfinished answer that the request wants continued is left out of the comparison: it
+    // continues from the text that the client sent.
     std::optional<message> open;
     if (reworded.end == prompt_end::inside_answer && !reworded.messages.empty()) {
         open = std::move(reworded.messages.back());

@@ -10,18 +10,19 @@ namespace semantic::engine {
 
 namespace {
 
-/// How many of the prompt's tokens are known to be those of its text. `known`: those taken from
-/// `source`.
+/// How many of the prompt's tokens are known to be canonical (see canonical_note). `known`: how
+/// many were taken from `source`.
 std::size_t count_canonical(const prompt_source& source, std::size_t known,
                             const resolved_prompt& prompt) {
     if (known == 0 || !source.as_sampled) return prompt.tokens.size();
     const std::size_t canonical = canonical_tokens(*source.state);
-    // Where a memory is parted from, the cut is a safe one.
+    // A prompt that diverges was cut at a safe boundary, so its new tokens are canonical, too.
     if (source.match.kind == match_kind::diverge && known <= canonical) return prompt.tokens.size();
     return std::min(known, canonical);
 }
 
-/// How much of the prompt's text the source has said: what a limit cut off of its last answer, too.
+/// Bytes of the prompt's text that come from the source, including the rest of its last answer that
+/// a limit kept out of the memory's tokens.
 std::size_t shared_bytes(const prompt_source& source, std::string_view text) {
     if (!source.as_sampled) return source.match.bytes;
     const std::size_t shared = source.match.common_bytes;
@@ -33,12 +34,13 @@ std::size_t shared_bytes(const prompt_source& source, std::string_view text) {
     return goes_on ? std::max(shared, state.text.size() + last->rest.size()) : shared;
 }
 
-// A text that fits has fewer bytes than this, or than so many for each token of a conversation, but
-// for one of long repetitions.
+// Texts with more bytes than both of these are counted in pieces before they are tokenised as a
+// whole: 1 MiB, and 8 bytes for each token that a conversation may have.
 constexpr std::size_t uncounted_bytes_max = std::size_t{1} << 20;
 constexpr std::size_t uncounted_bytes_per_token = 8;
 constexpr std::size_t counted_piece_bytes = 64 * 1024;
-// A piece may have so many tokens more than its part of the whole text, for both of its ends.
+// A piece that is tokenised by itself may have so many tokens more than the same part of the whole
+// text, because it is cut at both ends.
 constexpr std::int64_t tokens_at_cuts = 32;
 
 // Templates may leave out the blanks around a text.
@@ -49,7 +51,8 @@ std::string_view without_outer_blanks(std::string_view text) {
     return text.substr(begin, text.find_last_not_of(blanks) - begin + 1);
 }
 
-// The texts that a prompt has whatever the template: reasoning and calls are left out by some.
+// The texts that every template writes into the prompt. Reasoning and calls are not among them:
+// some templates leave them out.
 std::vector<std::string_view> texts_of(const conversation& chat) {
     std::vector<std::string_view> texts{without_outer_blanks(chat.system)};
     for (const message& each : chat.messages) {
@@ -82,7 +85,7 @@ class text_bound::counter {
 
   private:
     const text_bound& bound_;
-    std::int64_t tokens_ = 0;  // at least
+    std::int64_t tokens_ = 0;  // a lower bound
 };
 
 bool text_bound::is_far_too_long(std::size_t bytes) const {
@@ -118,7 +121,7 @@ std::int64_t text_bound::excess_of(const conversation& chat) const {
 
 void tokenise(const tokenizer& words, const prompt_source& source, resolved_prompt& prompt) {
     const std::size_t reuse = source.match.tokens;
-    // An exact match knows the token, too, that runs again.
+    // In an exact match the last token, which runs again, is a stored one, too.
     const bool knows_last = source.as_sampled && source.match.kind == match_kind::exact;
     const std::size_t known = knows_last ? reuse + 1 : reuse;
     if (source.prompt && !source.as_sampled) {
@@ -162,22 +165,25 @@ void mark_turns(const chat_template& chat, const prompt_source& source, prompt_e
         prompt.begun_bytes = text.size() - *turn - chat.turn_begin().size();
     if (!source.state) return;
     prompt.turns = turns_in(*source.state, shared_bytes(source, text));
-    // An answer that goes on is the turn that is asked for.
+    // An answer that is continued is the wanted turn, not an earlier one.
     std::erase_if(prompt.turns,
                   [&](const sampled_turn& one) { return one.begin >= prompt.turn_begin; });
 }
 
 namespace {
 
-/// So many tokens before a message's text its turn's control token is looked for.
+/// The control token that begins a message's turn is searched for within so many tokens before the
+/// message's text.
 constexpr std::size_t head_tokens_max = 64;
 
+/// The number of tokens that end within the first `bytes` bytes of the prompt.
 std::size_t tokens_within(const resolved_prompt& prompt, std::size_t bytes) {
     const auto last_end = std::ranges::upper_bound(prompt.token_ends, bytes);
     return static_cast<std::size_t>(last_end - prompt.token_ends.begin());
 }
 
-/// The position after the last control token before a byte, where any text is cut alike.
+/// The position after the last control token before a byte of the prompt: tokens before it do not
+/// depend on the text after it. Without such a token, the position of that byte.
 int place_before(const resolved_prompt& prompt, std::size_t byte, const tokenizer& words) {
     const std::size_t last = tokens_within(prompt, byte);
     for (std::size_t at = last; at > 0 && last - at < head_tokens_max; --at)
@@ -185,7 +191,8 @@ int place_before(const resolved_prompt& prompt, std::size_t byte, const tokenize
     return static_cast<int>(last);
 }
 
-/// What a user's message begins with, as far as it is compared; empty: with no text.
+/// The first bytes of a user's message, by which it is found in the prompt's text; empty for other
+/// messages and for those without text.
 std::string_view opening_of(const message& said) {
     constexpr std::size_t compared_bytes = 64;
     if (said.from != role::user) return {};

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// From a prompt's text, and the memory that it continues, to its tokens, and texts that are too
-// long for any. Pure.
+// Makes a prompt's tokens from its text and the memory that it continues, and refuses texts that
+// are too long to be tokenised. Pure.
 
 #include <cstdint>
 #include <string>
@@ -16,19 +16,19 @@
 
 namespace semantic::engine {
 
-/// Takes the tokens that are reused from `source`, tokenises the text after them, and notes how
-/// many are canonical.
+/// Fills the prompt's tokens: those reused from `source`, then the tokenisation of the text after
+/// them. Notes how many of them are canonical (canonical_note).
 void tokenise(const tokenizer& words, const prompt_source& source, resolved_prompt& prompt);
-/// Says where the turn that is asked for begins, what of its answer is there already, and which
-/// turns before it the model wrote. `end`: of the conversation, where the prompt is one.
+/// Fills the prompt's positions of turns: where the wanted turn begins, how much of its answer the
+/// prompt has already, and which earlier turns the model wrote. `end`: how the prompt ends.
 void mark_turns(const chat_template& chat, const prompt_source& source, prompt_end end,
                 resolved_prompt& prompt);
-/// Where in the prompt others are likely to part from it. Wrong guesses cost a reader time and
-/// change nothing else. `chat`: what was rendered.
+/// Guesses at which positions of the prompt later prompts will diverge from it; recurrent states
+/// are kept there. A wrong guess only costs time. `chat`: the conversation that was rendered.
 prompt_places find_places(const conversation& chat, const resolved_prompt& prompt,
                           const tokenizer& words);
-/// `vocabulary`: rows of the model's embedding. Errors: bad_value when the prompt is empty, or has
-/// a token beyond them.
+/// Checks that the prompt has tokens and that the model knows all of them. `vocabulary`: rows of
+/// the model's embedding. Errors: bad_value.
 storage::result<void> check_tokens(const tokenizer& words, int vocabulary,
                                    const resolved_prompt& prompt);
 
@@ -43,12 +43,13 @@ class text_bound {
     text_bound(const tokenizer& words, int context_tokens_max)
         : tokenizer_(words), context_tokens_max_(context_tokens_max) {}
 
-    /// Returns: how many tokens `text` has at least where they are known to be too many for a
-    /// prompt, else 0.
+    /// Returns: 0 if the text may fit; otherwise a lower bound of its tokens, which exceeds the
+    /// context.
     std::int64_t excess_of(std::string_view text) const;
-    /// The same of a conversation that is not rendered yet, by the texts that every template
+    /// The same for a conversation that is not rendered yet, from the texts that every template
     /// writes.
     std::int64_t excess_of(const conversation& chat) const;
+    /// The error for a prompt that has at least `least_tokens` tokens.
     failed refusal(std::int64_t least_tokens) const {
         return {failure_kind::too_large,
                 "the prompt has at least " + std::to_string(least_tokens) +
@@ -62,9 +63,9 @@ class text_bound {
   private:
     class counter;
 
-    /// Whether its tokens are counted before all of them are made.
+    /// Whether a text of so many bytes is counted in pieces, because it is unlikely to fit.
     bool is_far_too_long(std::size_t bytes) const;
-    /// Of a text of so many bytes, where they are too many; else 0.
+    /// The same as excess_of(), from a text's bytes and the longest token of the vocabulary.
     std::int64_t least_tokens(std::size_t bytes) const;
 
     const tokenizer& tokenizer_;

@@ -14,10 +14,11 @@ namespace semantic::engine {
 
 namespace {
 
-// How often a prompt is rendered again with what models wrote in the closest memory.
+// How often a prompt is rendered again with the model's turns of the closest memory.
 constexpr int replays_max = 4;
 
-// Keeps the agent's answers that the prompt still has in front.
+// Carries over the notes about the agent's answers that lie within the tokens which the prompt and
+// the agent's memory have in common.
 void keep_answers(const storage::agent_state& own, resolved_prompt& prompt) {
     auto parting = std::ranges::mismatch(own.tokens, prompt.tokens).in1;
     auto common = static_cast<std::size_t>(parting - own.tokens.begin());
@@ -31,18 +32,16 @@ void keep_answers(const storage::agent_state& own, resolved_prompt& prompt) {
     if (read && *read <= common) prompt.notes[open_message_note] = std::to_string(*read);
 }
 
-// Whether the prompt is new text after all that the agent remembers.
+// Whether the request has only the new messages, which follow the agent's memory.
 bool appends_to(const generation_request& request, const storage::agent_state* own) {
     return request.append && own && !own->tokens.empty();
 }
 
-// Whether turns of the model may come back in a client's words.
+// Whether the request has the model's earlier turns in the client's words.
 bool rewords(const generation_request& request) { return !request.append && !request.text; }
 
 }  // namespace
 
-/// Renders again with the turns that the model wrote in `state`, and keeps that where it continues
-/// a memory further.
 storage::result<void> resolver::render_as_sampled(const generation_request& request,
                                                   const render_options& options,
                                                   const storage::agent_state& state,
@@ -56,12 +55,11 @@ storage::result<void> resolver::render_as_sampled(const generation_request& requ
     return {};
 }
 
-// The next turn of an anonymous conversation has all that its memory has; or all up to the last
-// answer, which is asked for again or which the client has left out; or all up to the end of that
-// one, where a later one was broken off. Clients leave out an answer that their user broke off, and
-// maybe its question too; the model's own tokens before it must not be computed again for them, as
-// they are for a stranger. A prompt that diverges earlier is another conversation, which takes
-// nothing from this one.
+// The prompt is the next turn if it has all of the memory; or all up to the last answer, which the
+// client asks for again or has left out; or, if a later answer was broken off, all up to the end of
+// the last complete one. (Clients leave out an answer that their user broke off, and maybe its
+// question.) A prompt that diverges earlier is another conversation: it gets an agent of its own,
+// and shares only canonical tokens.
 bool resolver::is_next_turn(const prompt_source& found) const {
     if (!found.state) return false;
     if (found.match.kind == match_kind::extend) return true;
@@ -74,7 +72,8 @@ bool resolver::is_next_turn(const prompt_source& found) const {
     return found.match.common_bytes >= (is_broken_off ? end : std::min(begin, last->begin));
 }
 
-// Each pass may get past a turn where the closest conversations part, and so find others.
+// Searches, then renders again with the model's turns of the conversation that was found, and so
+// on: each pass may match a turn further, where other conversations are closest.
 storage::result<std::optional<resolver::rendering>> resolver::next_anonymous_turn(
     const generation_request& request, const render_options& options, searched_prompt& asked,
     const busy_agents& busy) const {
@@ -103,7 +102,7 @@ storage::result<resolver::rendering> resolver::render_and_search(
     auto own = memories_.own_memory(request);
     auto text = prompt_text(tokenizer_, template_, request, own.get(), options, &template_fit);
     if (!text) return text.error();
-    // Nothing is compared with what will be refused.
+    // A text that will be refused is not searched for.
     if (bound_.excess_of(text->bytes()) > 0) return rendering{std::move(*text), {}};
     searched_prompt asked = memories_.search_for(*text);
     rendering best{*text, memories_.best(request, asked)};
@@ -127,9 +126,10 @@ storage::result<resolver::rendering> resolver::render(const generation_request& 
     return found;
 }
 
-// A prompt that has all up to the last answer is a turn: the next one, or the last one again. Where
-// that answer begins, its note says if it was complete; families with channels begin again inside
-// an answer.
+// A prompt that has all of the memory up to its last answer is a turn of the conversation: the next
+// one, or the last one again. Where the last answer begins is taken from the noted turns if it is
+// complete: the template's mark of a turn may also occur within an answer (channels). Otherwise the
+// request is a branch if it is shorter than the memory or has other tools.
 bool resolver::is_branch(const generation_request& request, const marked_text& text) const {
     auto own = request.agent_may_branch ? memories_.own_memory(request) : nullptr;
     if (!own || own->tokens.empty()) return false;
@@ -143,14 +143,14 @@ bool resolver::is_branch(const generation_request& request, const marked_text& t
 
 storage::result<resolved_prompt> resolver::resolve(const generation_request& request,
                                                    const busy_agents& busy) const {
-    // Texts that cannot fit are not even rendered.
+    // A conversation that cannot fit is not even rendered.
     const std::int64_t excess = request.text ? 0 : bound_.excess_of(request.chat);
     if (excess > 0) return refusal(request, excess);
     if (!request.chat.placed_tools.empty()) {
-        generation_request told = request;
+        generation_request completed = request;
         storage::work_budget budget;
-        if (auto ok = write_late_tools(told.chat, budget); !ok) return ok.error();
-        return resolve(told, busy);
+        if (auto ok = write_late_tools(completed.chat, budget); !ok) return ok.error();
+        return resolve(completed, busy);
     }
     if (request.continues) return threads_.resume(request, &bound_);
     const bool may_end_in_message =
@@ -193,11 +193,11 @@ storage::agent_id resolver::agent_of(const generation_request& request, const re
     return new_anonymous_id().owned_by(request.tenant);
 }
 
-// What the agent is to remember in addition to its tokens.
+// Fills the notes that the agent keeps in addition to its tokens.
 void resolver::take_notes(const generation_request& request, const render_options& options,
                           const storage::agent_state* own, const prompt_source& source,
                           resolved_prompt& prompt) const {
-    // What is appended changes nothing that was said.
+    // A request that appends has no system text and tools of its own: the agent's notes stay.
     prompt.notes.merge(appends_to(request, own) ? std::map(own->notes) : notes_of(request.chat));
     prompt.notes.erase(forked_note);
     if (template_.prints_day()) prompt.notes.emplace(day_note, options.date);
@@ -209,7 +209,7 @@ void resolver::take_notes(const generation_request& request, const render_option
     note_session(request, known.get(), prompt);
 }
 
-// So that erasing the session also finds what was said under its name to other agents.
+// By this note the erasure of a session also finds the other agents that were asked in its name.
 void resolver::note_session(const generation_request& request, const storage::agent_state* known,
                             resolved_prompt& prompt) const {
     std::string note = known != nullptr ? note_of(*known, storage::sessions_note) : std::string();
@@ -218,7 +218,7 @@ void resolver::note_session(const generation_request& request, const storage::ag
     if (!note.empty()) prompt.notes[storage::sessions_note] = note;
 }
 
-// Says why no more was reused of what the agent had.
+// Says why no more of the agent's memory was reused: what was lost, or where the texts diverge.
 void resolver::explain_miss(const generation_request& request, const storage::agent_state* own,
                             const prompt_source& source, resolved_prompt& prompt) const {
     if (request.agent && !own) {
@@ -261,10 +261,10 @@ storage::result<int> resolver::count_continued(const generation_request& request
     if (const std::int64_t excess = bound_.excess_of(request.chat); excess > 0)
         return static_cast<int>(excess);
     if (!request.chat.placed_tools.empty()) {
-        generation_request told = request;
+        generation_request completed = request;
         storage::work_budget budget;
-        if (auto ok = write_late_tools(told.chat, budget); !ok) return ok.error();
-        return count_continued(told);
+        if (auto ok = write_late_tools(completed.chat, budget); !ok) return ok.error();
+        return count_continued(completed);
     }
     auto prompt = threads_.resume(request, &bound_);
     if (!prompt) return prompt.error();
@@ -277,10 +277,10 @@ storage::result<int> resolver::count_tokens(const conversation& chat,
     if (const std::int64_t excess = bound_.excess_of(chat); excess > 0)
         return static_cast<int>(excess);
     if (!chat.placed_tools.empty()) {
-        conversation told = chat;
+        conversation completed = chat;
         storage::work_budget budget;
-        if (auto ok = write_late_tools(told, budget); !ok) return ok.error();
-        return count_tokens(told, thinking);
+        if (auto ok = write_late_tools(completed, budget); !ok) return ok.error();
+        return count_tokens(completed, thinking);
     }
     auto rendered = template_.render_marked(chat, rendering_of(thinking, day_.today()));
     if (!rendered) return rendered.error();

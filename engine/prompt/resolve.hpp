@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// From a request to a prompt: which agent it belongs to, its tokens, and how much of a stored
-// memory it continues. Owner: the scheduler. Thread: const methods are safe from any thread; no
-// disk, no waiting.
+// Turns a request into a prompt: decides which agent it belongs to, what its tokens are, and how
+// much of a stored memory it continues. Owner: the scheduler. Thread: const methods are safe from
+// any thread; they read no disk and do not wait.
 
 #include <functional>
 #include <limits>
@@ -41,22 +41,25 @@ class resolver {
     resolver(const resolver&) = delete;
     resolver& operator=(const resolver&) = delete;
 
-    /// `busy`: an anonymous request forks from such agents instead of waiting. Errors: bad_value
-    /// when the template cannot render the chat or the prompt is empty; not_found when the thread
-    /// is lost that it continues.
+    /// `busy`: says which agents another request extends now; an anonymous request forks from these
+    /// instead of waiting. A prompt that cannot fit has resolved_prompt::refused set. Errors:
+    /// bad_value if the template cannot render the chat or the prompt is empty; not_found if the
+    /// thread that the request continues is lost.
     storage::result<resolved_prompt> resolve(const generation_request& request,
                                              const busy_agents& busy) const;
-    /// Writes the definitions of tools that come late into the conversation (placed_tools.hpp),
-    /// where that is more than resolve() should do by itself. Errors: bad_value for a tool whose
-    /// parameters are no JSON object, and where it takes more work than a request may. Throws
-    /// work_limit_exceeded where the deadline has passed or the budget was cancelled.
+    /// Writes the definitions of tools that the client adds in the middle of the conversation into
+    /// its messages (placed_tools.hpp). Called before resolve() if they are many, because that
+    /// takes long. Errors: bad_value for a tool whose parameters are no JSON object, and if the
+    /// work exceeds the budget. Throws: work_limit_exceeded if the deadline has passed or the
+    /// budget was cancelled.
     storage::result<void> write_late_tools(conversation& chat, storage::work_budget& budget) const;
-    /// Returns: tokens of the rendered prompt when nothing is reused. Of one that cannot fit the
-    /// context: how many it has at least, which is more than that.
+    /// Returns: the number of tokens of the rendered prompt. For a prompt that cannot fit the
+    /// context: a lower bound, which exceeds the context.
     storage::result<int> count_tokens(const conversation& chat,
                                       const thinking_params& thinking = {}) const;
-    /// Returns: tokens of the prompt with which `request` continues its thread; likewise.
+    /// Returns: the same for the prompt with which `request` continues its thread.
     storage::result<int> count_continued(const generation_request& request) const;
+    /// As message_threads::find().
     std::optional<thread_turn> find_thread(const storage::tenant_id& tenant,
                                            const std::string& message_id) const {
         return threads_.find(tenant, message_id);
@@ -67,41 +70,54 @@ class resolver {
     struct rendering {
         marked_text text;
         prompt_source source;
-        bool is_named = false;      // the request's agent goes on with it
-        bool is_next_turn = false;  // of an anonymous conversation, which is the source
+        bool is_named = false;      // it extends the agent that the request names
+        bool is_next_turn = false;  // it extends the anonymous agent that is the source
         std::vector<std::string> template_fit{};
     };
+    /// Resolves a request that has no late tools and continues no thread.
     storage::result<resolved_prompt> resolve_conversation(const generation_request& request,
                                                           const busy_agents& busy) const;
     storage::result<rendering> render(const generation_request& request,
                                       const render_options& options, const busy_agents& busy) const;
+    /// Renders the request, and searches the memory that the text continues furthest.
+    /// `template_fit`: gets the shapes that the template lacks.
     storage::result<rendering> render_and_search(const generation_request& request,
                                                  const render_options& options,
                                                  const busy_agents& busy,
                                                  std::vector<std::string>& template_fit) const;
+    /// Replaces `best` by the rendering with the model's turns as `state` has them, if that
+    /// continues a memory further.
     storage::result<void> render_as_sampled(const generation_request& request,
                                             const render_options& options,
                                             const storage::agent_state& state,
                                             rendering& best) const;
-    /// Returns: the prompt as the next turn of an anonymous conversation, with its turns as the
-    /// model wrote them; nothing where it continues none. `asked`: as the client words it.
+    /// Returns: the prompt as the next turn of an anonymous conversation, with the model's turns as
+    /// it wrote them; nothing if the prompt continues none. `asked`: the prompt as the client words
+    /// it.
     storage::result<std::optional<rendering>> next_anonymous_turn(const generation_request& request,
                                                                   const render_options& options,
                                                                   searched_prompt& asked,
                                                                   const busy_agents& busy) const;
+    /// Whether a prompt that matches an anonymous agent's memory as `found` says is the next turn
+    /// of that agent's conversation.
     bool is_next_turn(const prompt_source& found) const;
-    /// Whether a session's request is no turn of the conversation that its agent remembers.
+    /// Notes the session in whose name an agent other than the session's own was asked.
     void note_session(const generation_request& request, const storage::agent_state* known,
                       resolved_prompt& prompt) const;
+    /// Whether a session's request (agent_may_branch) is not a turn of the conversation that its
+    /// agent remembers.
     bool is_branch(const generation_request& request, const marked_text& text) const;
-    /// A text that cannot fit by its bytes.
+    /// The prompt of a request whose text cannot fit. `excess`: tokens that it has at least.
     resolved_prompt refusal(const generation_request& request, std::int64_t excess) const;
+    /// The agent whose memory the answer extends: the named one, the continued anonymous one, or a
+    /// new one.
     static storage::agent_id agent_of(const generation_request& request, const rendering& found);
-    /// `own`: what the request's agent remembers, or null.
+    /// Fills the prompt's notes, turns and answers. `own`: the memory of the request's agent, or
+    /// null.
     void take_notes(const generation_request& request, const render_options& options,
                     const storage::agent_state* own, const prompt_source& source,
                     resolved_prompt& prompt) const;
-    /// `own`: likewise.
+    /// Fills the prompt's reason why no more of the agent's memory was reused. `own`: as above.
     void explain_miss(const generation_request& request, const storage::agent_state* own,
                       const prompt_source& source, resolved_prompt& prompt) const;
 

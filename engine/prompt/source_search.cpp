@@ -11,12 +11,12 @@ namespace semantic::engine {
 
 namespace {
 
-// Agents whose memory is searched for a safe cut. The first has the most in common; others count
-// only where that one's tokens cannot be cut as late as theirs.
+// So many agents' memories are matched with a prompt, those with most text in common first. More
+// than one, because a memory with less text in common may have a later safe cut.
 constexpr std::size_t neighbours_max = 32;
 
-// What of a match is not computed again: all of it, or, where memories keep recurrent states, what
-// lies before the last of these.
+// The prompt's bytes that need not be computed again: all of the match, or, for memories with
+// recurrent states, those up to the last state within the match.
 std::size_t usable_bytes(const prompt_source& source) {
     if (!source.state || source.state->states.empty()) return source.match.bytes;
     const auto& states = source.state->states;
@@ -24,13 +24,16 @@ std::size_t usable_bytes(const prompt_source& source) {
     return count == 0 ? 0 : source.state->token_ends[states[count - 1].tokens - 1];
 }
 
-// Whether no memory with so much in common can be a better source.
+// Whether a memory that has only `common_bytes` in common with the prompt cannot be better than
+// `best`.
 bool is_settled(const prompt_source& best, std::size_t common_bytes) {
-    // As much again is of use only when it is all of a memory, which may then be continued.
+    // With equal bytes only a memory that the prompt has all of would be better.
     const std::size_t usable = usable_bytes(best);
     return common_bytes < usable || (common_bytes == usable && is_whole(best.match.kind));
 }
 
+// Replaces `best` by `found` if that has more usable bytes; with equally many, if it has the longer
+// match, or the prompt has all of it.
 void keep_better(prompt_source& best, prompt_source found) {
     const std::size_t now = usable_bytes(best), then = usable_bytes(found);
     if (then > now ||
@@ -73,7 +76,8 @@ bool searched_prompt::is_safe(std::size_t at) {
     return known->second;
 }
 
-// A vocabulary without tokens of bytes has the unknown token there, which has no text.
+// Tokenises the rest of the character and compares: without byte tokens in the vocabulary the
+// result has the unknown token, which has no text.
 bool searched_prompt::spells_rest_of_character(std::size_t at) const {
     std::size_t end = at;
     while (end - at < 3 && is_inside_character(text_, end)) ++end;

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// The memory that a prompt continues furthest: its agent's own, or what it has in common with
-// another one's. Owner: resolver. Thread: const methods are safe from any thread; no disk, no
-// waiting.
+// Searches the memory of which a prompt can reuse most (its "source"): that of its own agent, or
+// the beginning of another agent's. Owner: resolver. Thread: const methods are safe from any
+// thread; they read no disk and do not wait.
 //
-// An agent's own memory is matched by text and goes on with its tokens as they were sampled. From
-// another agent's memory a prompt gets only tokens that it tokenises to by itself: what a model
-// samples may spell a text with other tokens, and an answer must not depend on who else was asked.
+// An agent's own memory is matched by text, and its tokens are reused as they were sampled. Of
+// another agent's memory only canonical tokens are reused, those that the prompt tokenises to by
+// itself: a model may sample other tokens of the same text, and an answer must not depend on what
+// other agents were asked.
 
 #include <cstddef>
 #include <cstdint>
@@ -25,27 +26,29 @@
 
 namespace semantic::engine {
 
-/// A text's own tokens.
+/// The tokenisation of a text.
 struct tokenised_text {
     std::vector<token_id> tokens;
     std::vector<std::uint32_t> token_ends;  // [tokens] byte offset in the text after each
 };
 
-/// A memory, and how much of it a prompt continues.
+/// A memory, and how much of it a prompt reuses.
 struct prompt_source {
     std::shared_ptr<const storage::agent_state> state;
     prefix_match match;
-    bool as_sampled = false;  // the request's own: tokens are as stored, whatever the text's are
-    /// The whole prompt's tokens where the search made them; of use unless as_sampled.
+    bool as_sampled = false;  // the request's own memory: its tokens are reused as they are stored
+                              /// The whole prompt's tokens, if the search made them; not to be used
+                              /// if as_sampled.
     std::shared_ptr<const tokenised_text> prompt{};
 };
 
+/// Whether the prompt has all of the memory, or all of the prompt is in the memory.
 inline bool is_whole(match_kind kind) {
     return kind == match_kind::exact || kind == match_kind::extend;
 }
 
-/// The text of a prompt whose source is searched. Each question to the tokenizer is asked once:
-/// agents that share a prefix are asked about the same places, and an answer may take milliseconds.
+/// The text of a prompt during the search for its source. Remembers what the tokenizer answers:
+/// memories that share a prefix raise the same questions, and an answer may take milliseconds.
 class searched_prompt {
   public:
     /// `prompt` must outlive this.
@@ -56,12 +59,15 @@ class searched_prompt {
     const marked_text& prompt() const { return prompt_; }
     /// The text and its control tokens.
     prompt_view view();
+    /// The questions about the prompt's tokenisation that matching asks; valid as long as this.
     boundary_rules rules();
+    /// The whole prompt's tokens, made at the first call.
     const std::shared_ptr<const tokenised_text>& tokens();
-    /// Null before tokens() was called.
+    /// The same, without making them: null before tokens() was called.
     const std::shared_ptr<const tokenised_text>& known_tokens() const { return tokens_; }
 
   private:
+    /// Whether the text can be cut at a byte without changing its tokens.
     bool is_safe(std::size_t at);
     bool spells_rest_of_character(std::size_t at) const;
 
@@ -69,7 +75,7 @@ class searched_prompt {
     const marked_text& prompt_;
     std::string_view text_;
     std::optional<std::vector<control_token>> control_;
-    std::map<std::size_t, bool> safe_;  // by byte offset
+    std::map<std::size_t, bool> safe_;  // answers of is_safe(), by byte offset
     std::shared_ptr<const tokenised_text> tokens_;
 };
 
@@ -81,30 +87,31 @@ class source_search {
     source_search(const tokenizer& words, const storage::agent_cache_store& store)
         : tokenizer_(words), store_(store) {}
 
-    /// What the request's agent remembers; null without an agent or a memory.
+    /// The memory of the request's agent; null if it names none, or the agent has no memory.
     std::shared_ptr<const storage::agent_state> own_memory(const generation_request& request) const;
-    /// The same, and for a new agent what the parent does that the request names.
+    /// The same; for a new agent the memory of the parent that the request names.
     std::shared_ptr<const storage::agent_state> own_or_parents_memory(
         const generation_request& request) const;
     /// `prompt` must outlive what is returned.
     searched_prompt search_for(const marked_text& prompt) const { return {tokenizer_, prompt}; }
     searched_prompt search_for(marked_text&&) const = delete;
 
-    /// What a prompt has in common with a memory, in bytes; see engine::common_bytes().
+    /// The bytes that a prompt and a memory have in common from the start; see common_bytes().
     static std::size_t common_with(const storage::agent_state& state, searched_prompt& prompt);
 
-    /// `state`: a memory of the request's own, or null.
+    /// How much the prompt reuses of its own agent's memory `state`; nothing if that is null.
     prompt_source match_own(std::shared_ptr<const storage::agent_state> state,
                             searched_prompt& prompt) const;
-    /// Of all memories that the request may share, the one that reaches furthest.
+    /// Returns: of all memories of the request's tenant, the one of which the prompt reuses most;
+    /// its agent's own, or its parent's, if the prompt has all of that.
     prompt_source best(const generation_request& request, searched_prompt& prompt) const;
-    /// Of the tenant's anonymous conversations that are not busy, the one that `prompt` continues
-    /// furthest. A prompt that continues all of one is that conversation's next turn, and the
-    /// memory its own.
+    /// Returns: of the tenant's anonymous conversations that are not busy, the one that `prompt`
+    /// continues furthest, matched as the prompt's own memory.
     prompt_source anonymous_conversation(const storage::tenant_id& tenant, searched_prompt& prompt,
                                          const busy_agents& busy) const;
 
   private:
+    /// How much the prompt reuses of another agent's memory: canonical tokens only.
     prompt_source match_others(std::shared_ptr<const storage::agent_state> state,
                                searched_prompt& prompt) const;
 
@@ -112,9 +119,9 @@ class source_search {
     const storage::agent_cache_store& store_;
 };
 
-/// Whether an agent was made for requests that name none.
+/// Whether the agent was made by the engine, for a request that named none.
 bool is_anonymous(const storage::agent_id& id);
-/// A new one, of the default tenant.
+/// A new, random id of such an agent, of the default tenant.
 storage::agent_id new_anonymous_id();
 constexpr std::string_view anonymous_prefix = "msg_";
 

@@ -10,27 +10,31 @@ namespace semantic::engine {
 
 namespace {
 
-// What is tokenised with a run of rewritten tokens at most: neighbours on either side, and bytes of
-// both. A longer run is compared in parts. So no text is tokenised again and again.
+// Bounds of the context that is tokenised together with a run of rewritten tokens: tokens on either
+// side, and bytes of both sides. A run of more than run_tokens_max tokens is compared in parts.
 constexpr std::size_t context_tokens_max = 64;
 constexpr std::size_t context_bytes_max = 4096;
 constexpr std::size_t run_tokens_max = 256;
 
+// The byte of the text at which a token begins.
 std::size_t begin_of(const storage::agent_state& state, std::size_t token) {
     return token == 0 ? 0 : state.token_ends[token - 1];
 }
 
+// Whether a token's own bytes are those of the text that it is stored with.
 bool spells_itself(const tokenizer& words, const storage::agent_state& state, std::size_t token) {
     const std::size_t begin = begin_of(state, token);
     return words.bytes(state.tokens[token]) ==
            std::string_view(state.text).substr(begin, state.token_ends[token] - begin);
 }
 
+// Indices [begin, end) of tokens.
 struct token_range {
     std::size_t begin, end;
 };
 
-// Whether tokenising the text of `context` gives the tokens of `run`, at their places.
+// Whether tokenising the text of the tokens `context`, which include those of `run`, gives the
+// tokens of `run` at their bytes.
 bool is_tokenised_so(const tokenizer& words, const storage::agent_state& state, token_range run,
                      token_range context) {
     const std::size_t from = begin_of(state, context.begin);
@@ -48,6 +52,8 @@ bool is_tokenised_so(const tokenizer& words, const storage::agent_state& state, 
     return false;
 }
 
+// Whether the tokens of `run` are what the tokenizer makes of their text, with some context: tries
+// with 0, 1, 2, 4, ... tokens on either side.
 bool is_rewritten(const tokenizer& words, const storage::agent_state& state, token_range run) {
     for (std::size_t more = 0; more <= context_tokens_max; more = more == 0 ? 1 : more * 2) {
         const token_range context{run.begin - std::min(run.begin, more),

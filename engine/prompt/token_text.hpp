@@ -8,10 +8,10 @@
 
 namespace semantic::engine {
 
-/// Each token must spell the bytes of the text that it is said to add, or, where the tokenizer
-/// rewrites text (normalisation, a space in front, an unknown character), be what the tokenizer
-/// makes of them; the last one ends the text. Linear in the text's length. Errors: bad_value for an
-/// id of `vocabulary` or more, corrupt naming the first token and byte that differ.
+/// Checks that each token spells the bytes of the text that it is stored with, or, where the
+/// tokenizer rewrites text (normalisation, a space in front, an unknown character), that tokenising
+/// these bytes gives the token; and that the last token ends the text. Linear in the text's length.
+/// Errors: bad_value for an id of `vocabulary` or more; corrupt, with the first wrong token.
 storage::result<void> check_token_text(const tokenizer& words, int vocabulary,
                                        const storage::agent_state& state);
 

@@ -10,7 +10,7 @@ namespace semantic::engine {
 
 namespace {
 
-// Days of other agents that a conversation of yesterday, or before, is looked for under.
+// So many earlier dates, the latest first, are tried for a conversation that another agent began.
 constexpr std::size_t days_max = 8;
 
 // The conversation up to the first answer.
@@ -42,7 +42,7 @@ render_options rendering_of(const thinking_params& wanted, std::string day) {
     return options;
 }
 
-// Whether a memory holds this conversation's opening and more, rendered with `day`.
+// Whether a memory has this conversation at least up to its first answer, rendered with `day`.
 bool told_day::continues_on(const std::string& day, const generation_request& request) const {
     const render_options then = rendering_of(request.thinking, day);
     auto opening = template_.render(opening_of(request.chat), then);
@@ -56,8 +56,8 @@ bool told_day::continues_on(const std::string& day, const generation_request& re
 std::string told_day::day_for(const generation_request& request) const {
     if (!template_.prints_day()) return today_();
     if (auto own = memories_.own_memory(request)) {
-        std::string told = note_of(*own, day_note);
-        return told.empty() ? today_() : told;
+        std::string noted = note_of(*own, day_note);
+        return noted.empty() ? today_() : noted;
     }
     if (opening_of(request.chat).messages.size() == request.chat.messages.size()) return today_();
     std::set<std::string, std::greater<>> days;  // the latest first

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// The day that a prompt gives to the model. An agent keeps one day for good, or each midnight would
-// void its memory; so does a conversation that another agent began. Owner: resolver. Thread: const
-// methods are safe from any thread.
+// The date that a template writes into a prompt, for models whose template does. An agent keeps the
+// date of its first prompt for good: a new date would change the beginning of its prompts, and each
+// midnight would void its memory. A conversation that another agent began keeps that agent's date.
+// Owner: resolver. Thread: const methods are safe from any thread.
 
 #include <functional>
 #include <string>
@@ -17,7 +18,7 @@ namespace semantic::engine {
 /// The day in the server's time zone, as yyyy-mm-dd.
 std::string local_day();
 
-/// What the template gets in addition to the conversation.
+/// The variables that the template gets in addition to the conversation. `day`: as yyyy-mm-dd.
 render_options rendering_of(const thinking_params& wanted, std::string day);
 
 class told_day {
@@ -28,7 +29,8 @@ class told_day {
         : template_(chat), store_(store), memories_(memories), today_(std::move(today)) {}
 
     std::string today() const { return today_(); }
-    /// The day for this request's prompt; today for a conversation that nobody remembers.
+    /// The date for this request's prompt, as yyyy-mm-dd: that of the memory which it continues;
+    /// today for a new conversation.
     std::string day_for(const generation_request& request) const;
 
   private:

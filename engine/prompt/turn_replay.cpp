@@ -21,14 +21,15 @@ namespace {
 
 namespace json = boost::json;
 
+/// A tool call of a turn.
 struct spoken_call {
     std::string name;
-    std::string written;  // its arguments
-    bool is_cut = false;  // it has no end, and clients may have been shown nothing of it
-    std::optional<json::value> arguments{};  // nothing when they are no JSON
+    std::string written;  // its arguments as text
+    bool is_cut = false;  // a limit cut it off; clients may have been shown nothing of it
+    std::optional<json::value> arguments{};  // nothing if they are not JSON
 };
 
-/// What a turn says, without how it is written.
+/// The contents of a turn, however they are written.
 struct spoken_turn {
     std::string text;
     std::string thinking;
@@ -45,12 +46,13 @@ void add_call(spoken_turn& to, const std::string& name, const std::string& argum
     to.calls.push_back({name, arguments_json, false, parsed(arguments_json)});
 }
 
-/// What a client may send back for it that has to have an object: its beginning.
+/// Adds a call that was cut off. Clients that must send an object complete its beginning to one.
 void add_cut_call(spoken_turn& to, const spoken_call& begun) {
     const auto object = completed_object(begun.written);
     to.calls.push_back({begun.name, begun.written, true, parsed(object.value_or("{}"))});
 }
 
+/// The contents of a client's message.
 spoken_turn spoken_in(const message& from) {
     spoken_turn said;
     for (const content_part& part : from.parts) {
@@ -63,7 +65,7 @@ spoken_turn spoken_in(const message& from) {
     return said;
 }
 
-/// Puts together what clients were shown of a turn.
+/// Collects the pieces of a turn as clients were shown them.
 class shown_turn {
   public:
     void take(const std::vector<answer_piece>& pieces) {
@@ -105,15 +107,16 @@ class shown_turn {
     std::optional<spoken_call> begun_;
 };
 
-/// Each of the ways in which a turn may have been shown. `sampled`: what the model wrote, without
-/// the start of its turn. What a client was shown of it is UTF-8, whatever bytes were sampled.
-/// `has_broken_calls`: the request has calls whose arguments are no JSON.
+/// Returns: the contents of a turn in each way in which clients may have been shown it. `sampled`:
+/// the turn as the model wrote it, without its start; it need not be UTF-8. `has_broken_calls`:
+/// the request has calls whose arguments are not JSON.
 std::vector<spoken_turn> shown_of(std::string_view sampled, const answer_format& format,
                                   const offered_tools& tools, bool has_broken_calls) {
     utf8_stream characters;
     std::string text = characters.push(sampled);
     text += characters.finish();
-    bool is_open = false;  // something of it was held back
+    bool is_open = false;  // the parser held something back at the turn's end
+    // Parses the turn in pieces of `step` bytes; `was_cut`: it was ended by a limit.
     const auto read = [&](bool was_cut, std::size_t step) {
         auto parser = make_output_parser(format, tools, {.shows_progress = true});
         shown_turn shown;
@@ -126,9 +129,9 @@ std::vector<spoken_turn> shown_of(std::string_view sampled, const answer_format&
     };
     const std::size_t whole = std::max<std::size_t>(text.size(), 1);
     std::vector<spoken_turn> ways{read(false, whole)};
-    // Where a limit ended it inside of a call, the beginning of that is no text.
+    // If a limit ended the turn within a call, the call's beginning was not shown as text.
     if (is_open) ways.push_back(read(true, whole));
-    // What breaks later was shown as a call before it did, as the bytes came.
+    // A call whose arguments turn out to be invalid was shown as a call until then, byte by byte.
     if (has_broken_calls && ways.front().calls.empty() && text.find('{') != std::string::npos)
         ways.push_back(read(false, 1));
     return ways;
@@ -144,7 +147,8 @@ bool is_same(const json::object& a, const json::object& b) {
     });
 }
 
-/// Equal but for the order of members and for how a number is written: clients turn 1.0 into 1.
+/// Whether two values are equal; the order of members and the spelling of numbers do not count
+/// (clients turn 1.0 into 1).
 bool is_same(const json::value& a, const json::value& b) {
     if (a.is_object() && b.is_object()) return is_same(a.get_object(), b.get_object());
     if (a.is_array() && b.is_array())
@@ -156,6 +160,7 @@ bool is_same(const json::value& a, const json::value& b) {
     return a == b;
 }
 
+/// JSON without white space outside of strings.
 std::string compacted(std::string_view text) {
     json_stream checked;
     std::string out;
@@ -163,7 +168,8 @@ std::string compacted(std::string_view text) {
     return out;
 }
 
-/// Whether a number of `compact` has more digits than a double holds.
+/// Whether a number in the JSON text `compact` has more digits than a double can hold: then values
+/// that compare equal may differ.
 bool has_long_number(std::string_view compact) {
     constexpr std::size_t digits_held = 15;
     bool in_string = false;
@@ -179,6 +185,8 @@ bool has_long_number(std::string_view compact) {
     return false;
 }
 
+/// Whether a client's call `asked` repeats the call `sampled`. Arguments with long numbers have to
+/// be written alike.
 bool is_same(const spoken_call& asked, const spoken_call& sampled) {
     if (asked.name != sampled.name) return false;
     if (sampled.is_cut && asked.written == sampled.written) return true;
@@ -188,7 +196,8 @@ bool is_same(const spoken_call& asked, const spoken_call& sampled) {
     return !has_long_number(written) || sampled.is_cut || written == compacted(sampled.written);
 }
 
-/// Calls without an end may be missing, for replies in one piece may leave them out.
+/// Whether a client's turn `asked` repeats the turn `sampled`. Calls that were cut off may be
+/// missing from it: replies that are not streamed leave them out.
 bool is_same(const spoken_turn& asked, const spoken_turn& sampled) {
     if (asked.text != sampled.text) return false;
     if (!asked.thinking.empty() && asked.thinking != sampled.thinking) return false;
@@ -210,7 +219,8 @@ std::uint64_t mixed(std::uint64_t hash, std::string_view text) {
     return mixed(hash, std::hash<std::string_view>{}(text));
 }
 
-/// The same for values that are the same. Nested as deep as what a parser takes.
+/// A hash that is equal for values for which is_same() is true. Recursion is as deep as the value,
+/// which the parser limits.
 std::uint64_t hash_of(const json::value& value) {
     if (value.is_number()) return mixed(1, std::hash<double>{}(value.to_number<double>()));
     if (value.is_string()) return mixed(2, std::string_view(value.get_string()));
@@ -224,10 +234,11 @@ std::uint64_t hash_of(const json::value& value) {
     return hash;
 }
 
-/// Of what turns have in common of which a call may be missing.
+/// A hash that is equal for turns that are the same except for missing calls.
 std::uint64_t text_hash_of(const spoken_turn& turn) { return mixed(0, turn.text); }
 
-/// Of what turns have in common that say the same, so that each is compared with few others.
+/// A hash that is equal for turns for which is_same() is true, so that a turn is compared with few
+/// others.
 std::uint64_t hash_of(const spoken_turn& turn) {
     std::uint64_t hash = mixed(turn.calls.size(), turn.text);
     for (const spoken_call& call : turn.calls) {
@@ -237,6 +248,8 @@ std::uint64_t hash_of(const spoken_turn& turn) {
     return hash;
 }
 
+/// Removes a number and the delimiter after it from the front of `from`; at the end of the text no
+/// blank is needed. Returns: false if there is none.
 bool read_number(std::string_view& from, std::uint32_t& number, char delimiter) {
     const auto [at, error] = std::from_chars(from.data(), from.data() + from.size(), number);
     if (error != std::errc()) return false;
@@ -273,6 +286,7 @@ std::vector<sampled_turn> decode_turns(std::string_view note, std::size_t text_b
 
 namespace {
 
+/// Whether the conversation has calls whose arguments are not JSON.
 bool has_broken_calls(const conversation& chat) {
     const auto is_broken = [](const content_part& part) {
         const auto* call = std::get_if<tool_call_part>(&part);
@@ -287,7 +301,8 @@ bool has_broken_calls(const conversation& chat) {
 
 namespace {
 
-/// Those of all turns: an earlier one may have called a tool that is gone by now.
+/// The tools of the whole conversation, deferred ones included: an earlier turn may have called a
+/// tool that cannot be called now.
 offered_tools known_tools(const conversation& chat) {
     if (chat.deferred_tools.empty()) return offered_tools(chat.tools);
     std::vector<tool_definition> all = chat.tools;
@@ -304,8 +319,8 @@ std::size_t replay_turns(conversation& chat, const marked_text& memory,
     const offered_tools tools = known_tools(chat);
     const bool is_broken = has_broken_calls(chat);
     std::vector<std::vector<spoken_turn>> said;
-    // Of `said`, in order: by all that a turn says, and, where a call of it was cut and may be
-    // missing, by its text.
+    // Indices into `said`, ascending, by hash_of() of the turn; by text_hash_of() for turns with a
+    // call that was cut off, which may be missing from the client's message.
     std::unordered_map<std::uint64_t, std::vector<std::size_t>> indices;
     for (const sampled_turn& turn : turns) {
         std::string_view whole = text.substr(turn.begin, turn.end - turn.begin);

@@ -23,21 +23,23 @@ struct sampled_turn {
     bool operator==(const sampled_turn&) const = default;
 };
 
-/// Of an agent's notes, the one that holds its turns.
+/// The key of the agent's note that has its turns.
 constexpr const char* turns_note = "turns";
 // A memory remembers this many turns, the latest ones.
 constexpr std::size_t sampled_turns_max = 1024;
 
-/// As a note of the agent: "begin-end begin-end ...".
+/// The turns as text of that note: "begin-end begin-end ...", the latest sampled_turns_max.
 std::string encode_turns(std::span<const sampled_turn> turns);
-/// Returns: the turns, as far as they are in order and within `text_bytes`.
+/// Returns: the turns of a note, up to the first that is out of order or beyond `text_bytes`.
 std::vector<sampled_turn> decode_turns(std::string_view note, std::size_t text_bytes);
 
-/// Sets message::as_sampled, with its content, in each assistant message of `chat` that says the
-/// same as one of `turns` of `text`, taken in order. The same is: equal text but for white space at
-/// both ends, the same calls with arguments of equal value, and equal reasoning or none. A call
-/// that was cut is sent back as it was shown, as the object that begins so, or not at all. `text`:
-/// see remembered_text(). Returns: how many messages were found.
+/// Finds the assistant messages of `chat` that repeat a turn which the model wrote, and sets their
+/// message::as_sampled to what it wrote, so that the prompt continues the memory. Clients send
+/// turns back in their own words; a message repeats a turn if it has equal text but for white space
+/// at both ends, the same calls with arguments of equal value, and equal reasoning or none. A call
+/// that was cut off may come back as it was shown, as an object that begins so, or not at all.
+/// `text`: the memory's text (remembered_text()); `turns`: the turns in it, which are matched in
+/// order. Returns: how many messages were found.
 std::size_t replay_turns(conversation& chat, const marked_text& text,
                          std::span<const sampled_turn> turns, const chat_template& family);
 
