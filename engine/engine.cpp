@@ -45,7 +45,7 @@ class engine_commons {
 
 namespace {
 
-// How often an export starts again because the pool has no frames for all of the agent.
+// An export is tried again so often if the pool has no frames for all of the agent's memory.
 constexpr int export_retries = 20;
 
 constexpr std::size_t default_budget_max = std::size_t{8} << 30;
@@ -218,7 +218,7 @@ class local_engine final : public engine {
     scheduler scheduler_;
 };
 
-/// What the store says of memories that leave the pool or the disk, to who watches.
+/// A callback for the store that publishes on `feed` which memories leave the pool or the disk.
 std::function<void(const storage::agent_id&, storage::memory_fate)> telling(
     const std::shared_ptr<activity_feed>& feed) {
     return [feed](const storage::agent_id& agent, storage::memory_fate fate) {
@@ -332,7 +332,7 @@ storage::result<prefetched_memory> local_engine::prefetch(const storage::agent_i
 
 storage::result<void> local_engine::evict(const storage::agent_id& agent) {
     if (!store_->find(agent)) {
-        // What other models remember is on disk as it is.
+        // Memories of other models are on disk already.
         if (!store_->inspect_others(agent).empty()) return {};
         return storage::failure{storage::errc::not_found, "no agent " + agent.str()};
     }
@@ -340,7 +340,7 @@ storage::result<void> local_engine::evict(const storage::agent_id& agent) {
     scheduler_.with_transient_hold([&] {
         auto saved = store_->save(agent);
         if (!saved) done = saved.error();
-        // Dirty again: a request has extended it since, and it is as good as in use.
+        // If a request has extended the agent since, it is dirty and evict() leaves it.
         if (saved) store_->evict(agent);
     });
     return done;
@@ -381,8 +381,8 @@ storage::result<std::uint64_t> local_engine::export_agent(const storage::agent_i
         return !written && written.error().code == storage::errc::pool_exhausted;
     };
     scheduler_.with_transient_hold(write);
-    // Nothing is written before all of it is in the pool. What others hold there while they are
-    // saved, or were read for an answer that has ended since, comes free in a moment.
+    // Nothing is written before all of the memory is in the pool, so an export can start again.
+    // Frames of saves, and of answers that have just ended, are free in a moment.
     for (int i = 0; i < export_retries && exhausted(); ++i) {
         scheduler_.wait_for_saves();
         std::this_thread::sleep_for(std::chrono::milliseconds(10));
@@ -391,8 +391,8 @@ storage::result<std::uint64_t> local_engine::export_agent(const storage::agent_i
     return written;
 }
 
-// A header takes many times its bytes while it is parsed, so that more of it than the longest
-// conversation needs is not read.
+// Refuses a file whose header is longer than the longest conversation needs, before it is read:
+// parsing takes memory of many times the header's bytes. Errors: corrupt.
 storage::result<void> local_engine::check_header_bytes(storage::readable_file& file,
                                                        std::uint64_t file_bytes) const {
     constexpr std::uint64_t apart_from_tokens = 4 << 20;  // tensors, notes
@@ -432,7 +432,8 @@ storage::result<int> local_engine::import_agent(const storage::agent_id& agent,
     return tokens;
 }
 
-/// A recipe that does not suit the model is taken when it is asked for, and said.
+/// Warns if the KV recipe that the options name has fewer bits of a key than suit the model; it is
+/// used all the same.
 void warn_of_recipe(const engine_options& options, const model_config& config,
                     const storage::kv_recipe& recipe) {
     const kv_default own = default_kv(config);
@@ -486,8 +487,8 @@ struct loaded_model {
     storage::result<std::unique_ptr<transformer>> model = unusable("not loaded");
 };
 
-/// Loads the weights, with K and V of 16 bits and hardly any scratch, while another thread reads
-/// the tokenizer. Without a tokenizer the weights are released.
+/// Loads the weights while another thread reads the tokenizer; without a tokenizer it gives up. The
+/// model has a KV layout of 16 bits and minimal scratch memory until its KV recipe is known.
 loaded_model load_model(const engine_options& options, const weight_storage& disk,
                         const model_config& config, const kernel_table& kernels, weight_form form,
                         compute_arena& arena, const std::function<void(load_progress)>& progress) {
@@ -550,13 +551,14 @@ storage::result<std::unique_ptr<engine>> load_engine(
     if (!chat) return chat.error();
     if (options.trust_content) chat->trust_content();
     warn_of_template(options, *chat);
-    // What is certain to fail does so before the weights are read.
+    // Made now, with the smallest recipe, so that a pool that is too small is reported before the
+    // weights are read, which takes long.
     const auto smallest = candidate_recipes(*config, options.block_tokens).front();
     auto pool = make_pool(options, *config, named.value_or(smallest.recipe));
     if (!pool) return pool.error();
     if (auto made = storage::posix_file_system().make_directory(options.cache_directory); !made)
         return made.error();
-    // Also so that other nodes hear of this one while it reads them: what it says is signed.
+    // Before the weights are read, so that other nodes can verify this one's messages meanwhile.
     if (auto ok = engine_sharing::agree(options); !ok) return ok.error();
     auto arena = std::make_unique<compute_arena>(options.compute_threads);
     auto [words, model] = load_model(options, disk, *config, **kernels, *form, *arena, progress);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// The facade the server sees: text in, token events out, memory kept per agent.
+// The interface of the engine for the server: takes requests, gives token events, and manages the
+// memory of agents.
 // Owner: server's app. Thread: every method may be called from any thread and returns without
 // waiting for compute or disk, except load() and those marked "Blocks.".
 
@@ -47,8 +48,8 @@ class uploaded_blocks;
 
 namespace semantic::engine {
 
-/// What engines of several models in one process have together: the cache directory with its disk
-/// budget, and the bytes of the pool, which each has as it uses them. Thread: any.
+/// What the engines of several models in one process share: the cache directory with its disk
+/// budget, and the bytes of the pool, of which each takes as many as it uses. Thread: any.
 class engine_commons;
 /// `cache_budget_bytes`: as in engine_options.
 std::shared_ptr<engine_commons> make_engine_commons(std::size_t cache_budget_bytes);
@@ -58,11 +59,11 @@ std::shared_ptr<engine_commons> make_engine_commons(std::size_t cache_budget_byt
 struct shared_memory {
     std::shared_ptr<storage::object_store> uploads;
     std::shared_ptr<storage::object_store> lookups;  // the same objects, waited for less long
-    /// How long the end of an answer waits for its memory to reach the object store too; 0: it is
-    /// uploaded after the answer.
+    /// How long the end of an answer waits for the upload of its memory, too; 0: the upload follows
+    /// the answer.
     std::chrono::milliseconds wait{0};
-    std::shared_ptr<storage::agent_leases> leases{};     // null: nodes do not ask each other
-    std::shared_ptr<storage::uploaded_blocks> blocks{};  // null: the store alone is asked
+    std::shared_ptr<storage::agent_leases> leases{};     // null: agents are not leased
+    std::shared_ptr<storage::uploaded_blocks> blocks{};  // index of uploads; null: none
     std::shared_ptr<storage::node_news> news{};          // null: nodes exchange no news
     held_elsewhere when_held = held_elsewhere::refuse;
 };
@@ -74,14 +75,16 @@ struct engine_options {
     std::size_t cache_budget_bytes = 0;     // pool size; 0: min(8 GiB, 40 % of RAM)
     std::uint64_t disk_budget_bytes = 0;    // of all cache files; 0: min(10 % of the disk, 64 GiB)
     std::uint64_t record_budget_bytes = 0;  // part of it; 0: min(a quarter of it, 4 GiB)
-    /// What one tenant's kept and pinned memories may take of the pool and of the disk budget.
+    /// The share of the pool, and of the disk budget, that one tenant's kept and pinned memories
+    /// may take.
     unsigned kept_share_percent = 50;
-    // What may be written for agents' memories; 0: any number of bytes. What exceeds it stays in
-    // RAM only.
+    // Limits of the bytes that are written for agents' memories; 0: no limit. Memories beyond it
+    // stay in RAM only.
     std::uint64_t disk_writes_per_day_bytes = 0;   // of all agents together, a day in UTC
     std::uint64_t disk_writes_per_turn_bytes = 0;  // of an agent, for one answer
-    /// How K and V are kept, by name (storage/pool/kv_recipe.hpp); auto: the smallest recipe that
-    /// leaves the model as it is, found by measurement (engine/recipe/calibration.hpp).
+    /// How K and V are rounded, by name (storage/pool/kv_recipe.hpp); auto: the smallest recipe
+    /// that hardly changes the model's answers, found by measurement
+    /// (engine/recipe/calibration.hpp).
     std::string kv_recipe = "auto";
     int kv_group_size = 64;
     int block_tokens = 256;
@@ -93,28 +96,29 @@ struct engine_options {
     /// the same step.
     std::chrono::milliseconds decode_latency{200};
     int max_batch = 16;
-    /// Memory that one request may be given to render it and to compile its form, and what is kept
-    /// of the form's automaton between two tokens of its answer.
+    /// Bytes that rendering one request and compiling its form may take, and bytes of the form's
+    /// automaton that are kept between two tokens of its answer.
     std::size_t request_bytes = storage::work_budget::bytes_default;
     std::size_t kept_form_bytes = std::size_t{4} << 20;
-    /// Whether what may come next is run with what is known, and taken where it is what is drawn.
-    /// Changes when tokens come, and never which.
+    /// Speculative decoding: when steps run guessed tokens together with the known one. Changes how
+    /// fast tokens come, never which.
     draft_rule speculation = draft_rule::where_faster;
     int max_queued = 256;    // requests that may wait while others run
     int max_hot_agents = 0;  // 0: as many as the pool holds
-    // Of models with recurrent state: states that a turn adds to a memory, and that a memory keeps,
-    // those apart that many agents begin with.
+    // For models with recurrent states: states that a turn may add to a memory, and that a memory
+    // keeps, in addition to those of system texts that many agents share.
     int states_per_turn = 2;
     int states_per_agent = 8;
     int compute_threads = 0;             // 0: all cores
     std::string kernels = "auto";        // auto, or as find_kernels()
     std::string weights = "native";      // native | q8 | q4: what matrices are quantised to at load
     std::string chat_template = "auto";  // a family by name; auto: the one the files show
-    /// Whether a special token that a request's own text spells is one.
+    /// Whether special tokens that are spelled in a request's content are recognised as such.
     bool trust_content = false;
-    /// What a GGUF's tokenizer.ggml.pre is taken for; empty: what the file says.
+    /// Overrides the pre-tokenizer that a GGUF file names (tokenizer.ggml.pre); empty: as the file
+    /// says.
     std::string tokenizer_pre;
-    /// How long the end of an answer waits for its memory to reach the disk before it goes out
+    /// How long the end of an answer waits for its memory to be on disk; after that it is sent as
     /// unsaved.
     std::chrono::milliseconds save_wait{1000};
     /// Background trouble worth a log line (a failed save, a corrupt block). Called from any engine
@@ -125,15 +129,15 @@ struct engine_options {
     /// Receives an event for each block that is written to disk or removed; null: none is
     /// published.
     std::shared_ptr<storage::kv_event_feed> kv_events{};
-    /// With engines that are to run at the same time on one cache directory; null: it is alone.
-    /// cache_budget_bytes is then what was given to make it.
+    /// Shared with other engines that run at the same time on this cache directory; null: there are
+    /// none. If set, cache_budget_bytes must be what it was made with.
     std::shared_ptr<engine_commons> commons{};
-    /// Where agents of other machines are found, and those of this one are kept; nothing: here
-    /// only.
+    /// The object store to which agents are uploaded and from which those of other machines are
+    /// fetched; nothing: agents are on this machine only.
     std::optional<shared_memory> shared{};
 };
 
-/// What nodes on one object store do with each other, where there is a Redis.
+/// Counts of what the nodes on one object store do together; absent without a Redis.
 struct node_counts {
     std::optional<storage::agent_leases_counts> leases{};
     std::optional<storage::node_news_counts> news{};
@@ -144,8 +148,8 @@ struct model_info {
     storage::block_hash fingerprint;   // of everything that shapes KV: whose memories are its own
     std::string family;                // "llama"
     std::string chat_template;         // "chatml"
-    std::string chat_template_reason;  // why it is not one of the model's own; else empty
-    template_abilities chat_abilities{};  // what that has a place for
+    std::string chat_template_reason;  // why the model's own is not used; empty: it is
+    template_abilities chat_abilities{};  // what requests may contain with it
     answer_format answers;                // how it writes tool calls and reasoning
     std::string kernels;                  // "avx512"
     int layers = 0;
@@ -166,7 +170,7 @@ struct model_info {
     std::int64_t created_unix = 0;
 };
 
-/// What one model remembers of an agent.
+/// One model's memory of an agent.
 struct memory_info {
     std::string model_id;  // what clients called it when it last saved; empty: not known
     storage::block_hash fingerprint;
@@ -178,7 +182,7 @@ struct memory_info {
     std::chrono::system_clock::time_point last_used{};
 };
 
-/// One agent, as the loaded model has it now, and what every model remembers of it.
+/// One agent: its memory under the loaded model, and a summary of its memory under every model.
 struct agent_info {
     storage::agent_id id;
     bool hot = false;     // all that its next token needs is in the pool; else it is on disk
@@ -190,28 +194,29 @@ struct agent_info {
     std::uint64_t disk_bytes = 0;                     // of its files, those that it shares included
     std::chrono::system_clock::time_point created{};  // the earliest of all memories
     std::chrono::system_clock::time_point last_used{};  // the latest
-    bool is_remembered = true;            // by the loaded model; else all above is nothing
+    bool is_remembered = true;            // by the loaded model; if false the sizes above are 0
     std::vector<memory_info> memories{};  // the loaded model's first
-    // Recurrent states: the tokens before each place that the agent can go on from, ascending.
+    // The positions, in tokens, from which the agent can continue (kept recurrent states),
+    // ascending.
     std::vector<int> state_places{};
     std::uint64_t state_pool_bytes = 0;                         // part of pool_bytes
     std::uint64_t state_disk_bytes = 0;                         // part of disk_bytes
-    storage::memory_policy policy{};                            // what was asked for
-    storage::memory_claim claim = storage::memory_claim::none;  // what that comes to on the disk
-    // Bytes of files that were written for it: since it was made, and for its last answer.
+    storage::memory_policy policy{};                            // as requests asked for
+    storage::memory_claim claim = storage::memory_claim::none;  // how that counts on disk now
+    // Bytes of files that were written for the agent: since it was made, and for its last answer.
     std::uint64_t bytes_written = 0;
     std::uint64_t bytes_of_turn = 0;
-    bool is_over_bound = false;  // dirty, because a bound on what may be written is reached
+    bool is_over_bound = false;  // not saved, because a limit on written bytes is reached
 };
 
-/// How much of a memory is in the pool.
+/// How much of a memory is in the pool after engine::prefetch().
 struct prefetched_memory {
     int tokens = 0;
     int tokens_read = 0;  // part of them that came from the disk just now
     std::string why{};    // where it is not all of it: "pool_exhausted", "evicted", "corrupt", ...
 };
 
-/// What one model remembers of all of a tenant's agents.
+/// Sums over one model's memories of a tenant's agents.
 struct model_memories {
     std::string model_id;  // empty: not known
     storage::block_hash fingerprint;
@@ -221,45 +226,46 @@ struct model_memories {
     std::uint64_t disk_bytes = 0;
 };
 
-/// What a tenant's agents take together: what several of them share counts once.
+/// Bytes that a tenant's agents take together; shared blocks count once.
 struct memory_usage {
     std::uint64_t pool_bytes = 0;
     std::uint64_t disk_bytes = 0;  // of all models
     std::vector<model_memories> models{};
 };
 
-/// Of all tenants together.
+/// The use of the pool, over all tenants.
 struct pool_usage {
-    std::uint64_t frames_total = 0;  // of a pool that others have too: if they had nothing of it
+    std::uint64_t frames_total = 0;  // that this model could have if other models had none
     std::uint64_t frames_held = 0;
-    std::uint64_t states_held = 0;            // recurrent ones, whose frames are counted above
-    std::uint64_t state_bytes = 0;            // of one, in whole frames; 0: the model has none
-    std::uint64_t frames_held_by_others = 0;  // of other models, counted in frames of this one
+    std::uint64_t states_held = 0;            // recurrent states; their frames are counted above
+    std::uint64_t state_bytes = 0;            // of one state, in whole frames; 0: there are none
+    std::uint64_t frames_held_by_others = 0;  // bytes of other models in frames of this one
     std::uint64_t frame_bytes = 0;
     std::uint64_t agents_hot = 0;
     std::uint64_t agents_warm = 0;
     std::uint64_t agents_dirty = 0;
-    std::uint64_t frames_shared = 0;  // places in agents' memories whose frame others have too
-    std::uint64_t disk_jobs = 0;      // saves and restores that wait or run
+    std::uint64_t frames_shared = 0;        // sum over agents of their frames that others have, too
+    std::uint64_t disk_jobs = 0;            // saves and restores that wait or run
     std::uint64_t bytes_written_today = 0;  // to disk, for all agents of all models, in UTC
 };
 
-/// An agent's memory as one safetensors file (storage/FORMAT.md §8), on its way out and in.
+/// Receives an exported agent, one safetensors file (storage/FORMAT.md §8), piece by piece.
 using memory_sink = std::function<storage::result<void>(std::span<const std::byte>)>;
+/// Gives the bytes of such a file for an import.
 struct memory_source {
     std::uint64_t file_bytes = 0;
-    /// Fills `buffer` from `offset`; may be asked for any part, and for one twice.
+    /// Fills `buffer` from `offset` on; any part may be asked for, also repeatedly.
     std::function<storage::result<void>(std::uint64_t offset, std::span<std::byte> buffer)> read_at;
 };
 
-/// Room on the disk for a tenant's file that is not the engine's, such as an upload: it takes what
-/// is free of the disk budget as long as this lives. May not outlive the engine. Thread: one at a
-/// time.
+/// A reservation of disk bytes for a tenant's file that is not the engine's, such as an upload. The
+/// bytes count against the disk budget until this is destroyed. May not outlive the engine. Thread:
+/// one at a time.
 class disk_room {
   public:
     virtual ~disk_room() = default;
-    /// Blocks. Makes it larger; only agents of the same tenant give way. Errors: out_of_space, io;
-    /// it is then as large as before.
+    /// Blocks. Adds `bytes` to the reservation; if the budget is used up, memories of the same
+    /// tenant are removed from disk. Errors: out_of_space, io; then nothing was added.
     virtual storage::result<void> grow(std::uint64_t bytes) = 0;
 };
 
@@ -271,89 +277,89 @@ class engine {
     /// `failed`; or `failed` alone.
     virtual request_id submit(generation_request request,
                               std::shared_ptr<generation_sink> sink) = 0;
-    /// Returns: the tenant who shows `credential`, the same after every restart on the same cache
-    /// directory. The default tenant is storage::tenant_id{}.
+    /// Returns: the tenant with this credential (a hash of it), the same after every restart on the
+    /// same cache directory. The default tenant is storage::tenant_id{}.
     virtual storage::tenant_id tenant(std::string_view credential) const = 0;
     /// Stops a request within one step; blocks computed so far are kept. Its sink gets
     /// finished{cancelled}. Unknown ids are ignored.
     virtual void cancel(request_id id) = 0;
-    /// Returns: tokens of the rendered prompt, exactly what a request would report; of one that
-    /// cannot fit the context, as many as it has at least. Errors: bad_value for a chat the
-    /// template cannot render.
+    /// Returns: the tokens of the rendered prompt, as many as a request would report; for a prompt
+    /// that cannot fit the context a lower bound. Errors: bad_value for a chat that the template
+    /// cannot render.
     virtual storage::result<int> count_tokens(const conversation& chat,
                                               const thinking_params& thinking) const = 0;
-    /// Returns: the tenant's agents in order of their ids, each once, whatever model remembers it.
+    /// Returns: the tenant's agents in order of their ids, each once, those of other models too.
     virtual std::vector<agent_info> agents(const storage::tenant_id& tenant) const = 0;
     /// Returns: the agents of all tenants.
     virtual std::vector<agent_info> agents_of_all() const = 0;
     /// Returns: nothing when the agent's tenant has no such agent.
     virtual std::optional<agent_info> inspect(const storage::agent_id& agent) const = 0;
-    /// Blocks. Makes a new agent that remembers nothing yet. Errors: bad_value, when there is one
-    /// already, of whatever model; io, out_of_space: it exists, but is not saved.
+    /// Blocks. Makes a new agent without any memory. Errors: bad_value if the agent exists already,
+    /// under any model; io, out_of_space: it exists, but is not saved.
     virtual storage::result<void> create(const storage::agent_id& agent) = 0;
-    /// Blocks. Gives the new agent `to` what the loaded model remembers of `from`, without copying
-    /// it, up to a point: the two share the blocks up to there. Errors: not_found, also for an
-    /// answer that `from` does not have; bad_value, when the tenants differ, there is a `to`
-    /// already or `from` has fewer tokens; io, out_of_space: `to` exists, but is not
-    /// saved.
+    /// Blocks. Makes the new agent `to`, with the loaded model's memory of `from` up to the point
+    /// `at`; the two share the blocks, nothing is copied. Errors: not_found, also for an answer
+    /// that `from` does not have; bad_value if the tenants differ, `to` exists already or `from`
+    /// has fewer tokens; io, out_of_space: `to` exists, but is not saved.
     virtual storage::result<void> fork(const storage::agent_id& from, const storage::agent_id& to,
                                        const fork_point& at = {}) = 0;
-    /// Blocks. Makes `policy` the agent's, in place of what it had. Errors: not_found; io,
-    /// out_of_space: it holds until the program ends.
+    /// Blocks. Replaces the agent's policy. Errors: not_found; io, out_of_space: the policy is not
+    /// on disk, and lasts until the program ends.
     virtual storage::result<void> set_policy(const storage::agent_id& agent,
                                              const storage::memory_policy& policy) = 0;
-    /// Blocks. Brings an agent's memory into the pool, where other agents that are clean give way.
-    /// Errors: not_found. What could not be brought is said in the result.
+    /// Blocks. Reads an agent's memory into the pool, and evicts other, saved agents for it.
+    /// Errors: not_found. The result says how much was read, and why not more.
     virtual storage::result<prefetched_memory> prefetch(const storage::agent_id& agent) = 0;
-    /// Blocks. Saves an agent's memory and takes it out of RAM; what a request runs on stays until
-    /// that ends. Errors: not_found; io, out_of_space: it stays in RAM.
+    /// Blocks. Saves an agent's memory and removes it from the pool; blocks that a request uses
+    /// stay until that ends. Errors: not_found; io, out_of_space: it stays in RAM.
     virtual storage::result<void> evict(const storage::agent_id& agent) = 0;
-    /// Blocks. Erases an agent in RAM and on disk, under every model; a request that is extending
-    /// it creates it again when that ends. Errors: not_found; io, and what is left can be erased
-    /// again.
+    /// Blocks. Erases an agent in RAM and on disk, under every model. A request that is extending
+    /// the agent creates it again when that ends. Errors: not_found; io: some of it may be left,
+    /// and the call can be repeated.
     virtual storage::result<void> erase(const storage::agent_id& agent) = 0;
-    /// Returns: the other agents of the tenant to which something was said under this agent's name:
-    /// branches of the session (agent_may_branch), turns that another machine's have overtaken.
+    /// Returns: the other agents that requests in this agent's name have made: branches of the
+    /// session (generation_request::agent_may_branch), and forks of turns that lost against those
+    /// of another machine.
     virtual std::vector<storage::agent_id> branches(const storage::agent_id& agent) const = 0;
-    /// Blocks. Forgets what the model of this fingerprint remembers of it. Errors: not_found, io.
+    /// Blocks. Erases only the memory that the model with this fingerprint has of the agent.
+    /// Errors: not_found, io.
     virtual storage::result<void> erase_memory(const storage::agent_id& agent,
                                                const storage::block_hash& fingerprint) = 0;
-    /// Returns: where the answer with this name (generation_request::message_id) ends; nothing when
-    /// the tenant has none, or its agent is gone or has parted from it.
+    /// Returns: where the answer with this name (generation_request::message_id) ends; nothing if
+    /// the tenant has no such answer, or its agent is gone or has diverged before it.
     virtual std::optional<storage::message_place> find_message(const storage::tenant_id& tenant,
                                                                const std::string& id) const = 0;
-    /// Returns: what must be known to continue the answer with this name; nothing when it was not
-    /// kept as a thread's, or find_message() has nothing.
+    /// Returns: what must be known to continue the answer with this name; nothing if it was not
+    /// kept for threads (generation_request::keeps_thread), or find_message() has nothing.
     virtual std::optional<thread_turn> find_thread(const storage::tenant_id& tenant,
                                                    const std::string& message_id) const = 0;
-    /// Returns: tokens of the prompt with which `request` would continue its thread. Errors:
-    /// not_found when the thread is lost, bad_value as count_tokens().
+    /// Returns: the tokens of the prompt with which `request` would continue its thread. Errors:
+    /// not_found if the thread is lost; bad_value as count_tokens().
     virtual storage::result<int> count_continued(const generation_request& request) const = 0;
-    /// Blocks. Writes what is remembered of the agent, piece by piece. Returns: bytes written.
-    /// Errors: not_found, pool_exhausted, corrupt or incompatible for what is lost on disk, and
-    /// those of `sink`, which end it.
+    /// Blocks. Writes the agent's memory to `sink`, piece by piece. Returns: bytes written. Errors:
+    /// not_found; pool_exhausted; corrupt or incompatible if some of it is lost on disk; those of
+    /// `sink`, which end the export.
     virtual storage::result<std::uint64_t> export_agent(const storage::agent_id& agent,
                                                         const memory_sink& sink) = 0;
-    /// Blocks. Checks a whole file, then makes it the agent's memory, in place of what it had, and
-    /// saves it. Only this agent, and forks of it, run on that memory. Returns: its tokens. Errors:
-    /// corrupt (also where the tokens do not spell the text), incompatible (another model or
-    /// format), bad_value, pool_exhausted, those of `source`: nothing has changed then; io,
-    /// out_of_space: it is remembered, but not saved.
+    /// Blocks. Checks a whole file, then makes it the agent's memory, in place of the former one,
+    /// and saves it. Only this agent and its forks use that memory. Returns: its tokens. Errors:
+    /// corrupt (also if the tokens do not spell the text), incompatible (another model or format),
+    /// bad_value, pool_exhausted, those of `source`: then nothing has changed; io, out_of_space: it
+    /// is in RAM, but not saved.
     virtual storage::result<int> import_agent(const storage::agent_id& agent,
                                               const memory_source& source) = 0;
-    /// Returns: none yet, to be made larger.
+    /// Returns: a reservation of 0 bytes, to be grown.
     virtual std::unique_ptr<disk_room> reserve_disk(const storage::tenant_id& tenant) = 0;
-    /// Blocks. Stores a record that is not an agent's memory, in place of an earlier one of its
-    /// name. Records have a share of the disk budget of their own, of which a tenant may have half
-    /// of what the others leave, and no other tenant's agents give way to them. When this returns,
-    /// it lasts. Calls for one record are serialised by the caller. Errors: io, out_of_space; the
-    /// earlier one is still there.
+    /// Blocks. Stores a record (named bytes that are not an agent's memory), in place of the one
+    /// with its name, durably. Records have their own share of the disk budget; a tenant may take
+    /// half of what other tenants leave of it. The caller serialises calls for one record. Errors:
+    /// io, out_of_space; then the earlier record is still there.
     virtual storage::result<void> keep_record(const storage::kept_record& record) = 0;
-    /// Blocks. One that there is not is no error. Errors: io.
+    /// Blocks. A record that does not exist is not an error. Errors: io.
     virtual storage::result<void> erase_record(const storage::tenant_id& tenant,
                                                const std::string& name) = 0;
-    /// Blocks. Returns: the names of the records of all tenants that begin with one of `heads`; all
-    /// where there is none. No more than the share of the disk allows.
+    /// Blocks. Returns: the names of all tenants' records that begin with one of `heads`; all names
+    /// if `heads` is empty. Their number is bounded by the records' share of the disk.
     virtual storage::record_names record_names(std::span<const std::string_view> heads) = 0;
     /// Blocks. Errors: not_found, corrupt, io.
     virtual storage::result<storage::kept_record> read_record(const storage::tenant_id& tenant,
@@ -369,13 +375,13 @@ class engine {
     virtual const storage::store_probe& store_probe() const noexcept = 0;
     /// Returns: every agent that this model remembers.
     virtual std::vector<storage::agent_id> remembered() const = 0;
-    /// Returns: which full blocks of the agent's newest text are on disk, in runs; none of a
-    /// private memory.
+    /// Returns: which full blocks of the agent's newest text are on disk, as runs of consecutive
+    /// blocks; none for a private memory.
     virtual std::vector<storage::blocks_stored> stored_blocks(
         const storage::agent_id& agent) const = 0;
-    /// Returns: nothing where no object store is shared.
+    /// Returns: nothing without an object store.
     virtual std::optional<storage::shared_agents_counts> shared_counts() const = 0;
-    /// Of the process: every engine in it says the same.
+    /// Counts of the whole process: every engine in it returns the same.
     virtual node_counts counts_of_nodes() const = 0;
     virtual pool_usage pool() const = 0;
     virtual memory_usage memory_of(const storage::tenant_id& tenant) const = 0;

@@ -37,6 +37,7 @@ storage::result<std::unique_ptr<engine_sharing>> engine_sharing::open(
     };
     how.blocks = options.shared->blocks.get();
     if (const auto& news = options.shared->news) {
+        // Makes a callback that sends other nodes the news `action` of an agent.
         const auto telling = [&news](storage::agent_news::kind action) {
             return [news, action](const std::string& agent) { news->tell({action, agent}); };
         };
@@ -53,8 +54,8 @@ storage::result<std::unique_ptr<engine_sharing>> engine_sharing::open(
     return sharing;
 }
 
-/// What a request for the agent would find out of the object store, before there is one. On a
-/// thread of the news.
+/// Takes in what another node has done to an agent, so that the next request for the agent need not
+/// ask the object store. Called on a thread of node_news.
 void engine_sharing::hear(const storage::agent_news& news) {
     if (news.action == storage::agent_news::kind::saved) return agents_->heard_saved(news.agent);
     agents_->heard_erased(news.agent);

@@ -24,7 +24,8 @@ std::vector<sampled_turn> turns_within(const agent_state& memory, std::size_t by
     return turns;
 }
 
-/// Where the answer that ends after `said` bytes of the text begins, as far as that is known.
+/// The byte at which the answer begins that ends after `said` bytes of the text; `said` if that is
+/// not known.
 std::size_t answer_begin(const agent_state& memory, const std::string& message_id,
                          std::size_t said) {
     if (const auto begin = begin_of(note_of(memory, answers_note), message_id))
@@ -33,7 +34,7 @@ std::size_t answer_begin(const agent_state& memory, const std::string& message_i
     return !turns.empty() && turns.back().end >= said ? turns.back().begin : said;
 }
 
-/// What holds of the first `bytes` bytes of the text.
+/// The notes of the memory as they are right for the first `bytes` bytes of its text.
 std::map<std::string, std::string> notes_within(const agent_state& memory, std::size_t bytes) {
     std::map<std::string, std::string> notes = memory.notes;
     for (const char* of_its_end : {last_answer_note, open_message_note, partly_read_note})

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Loading an engine whose packed weights are kept on disk.
+// Loads an engine whose packed weights are kept on disk.
 
 #include <functional>
 #include <memory>
@@ -10,8 +10,8 @@
 
 namespace semantic::engine {
 
-/// As load_engine() in engine.hpp, which keeps no packed weights. Why they are not kept although
-/// they should is said to options.on_warning.
+/// As load_engine() in engine.hpp, with packed weights kept on disk as `disk` says. If they cannot
+/// be kept, options.on_warning gets the reason, and loading goes on.
 storage::result<std::unique_ptr<engine>> load_engine(
     engine_options options, const weight_storage& disk,
     const std::function<void(load_progress)>& progress);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// What the server says of a model that is loaded. Pure but for the clock.
+// The description of a loaded model that clients get. Pure, except for the clock.
 
 #include <string>
 
@@ -14,11 +14,11 @@
 
 namespace semantic::engine {
 
-/// What clients call it: what the options say, or the last part of its path.
+/// The model's name for clients: options.model_id, or the last part of the model's path.
 std::string name_of_model(const engine_options& options);
 
-/// `why_recipe`: what was measured, where nobody chose the recipe; else empty. The fingerprint is
-/// the caller's to fill in.
+/// Fills the description from the model's parts. `why_recipe`: the measurement that chose the KV
+/// recipe; empty if the options did. The caller fills in the fingerprint.
 model_info describe_model(const engine_options& options, const model_config& config,
                           const tokenizer& words, const chat_template& chat,
                           const kernel_table& kernels, const transformer& model,

@@ -22,7 +22,8 @@ std::string read_file(const std::filesystem::path& path) {
     return {std::istreambuf_iterator<char>(file), {}};
 }
 
-/// What a recipe's stored bytes mean.
+/// A text that differs between recipes whose stored bytes mean different numbers. Uniform recipes
+/// keep the text of an older format, so that caches stay valid.
 std::string identity_of(const storage::kv_recipe& recipe) {
     if (recipe.uniform() && !recipe.k.rotated)
         return "mlx-affine bits=" + std::to_string(recipe.k.bits);

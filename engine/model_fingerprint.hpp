@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// The fingerprint of a model that is loaded: of everything that shapes KV. Blocks: reads its
-// configuration and tokenizer files.
+// The fingerprint of a loaded model: a hash of weights, configuration, tokenizer, template and KV
+// recipe, everything that shapes its KV. Two models may read each other's memories only if their
+// fingerprints are equal. Blocks: reads the model's configuration and tokenizer files.
 
 #include "engine/engine.hpp"
 #include "engine/model/config/model_config.hpp"

@@ -11,7 +11,8 @@ namespace semantic::engine {
 
 namespace {
 
-/// Nothing where the disk says nothing.
+/// Bytes that all packed weights may take on disk; 0 (nothing is kept) if the size of the disk is
+/// not known.
 std::uint64_t budget_of(const engine_options& options, const weight_storage& disk) {
     if (disk.budget_bytes > 0) return disk.budget_bytes;
     std::uint64_t disk_budget = options.disk_budget_bytes;

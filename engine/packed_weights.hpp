@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Where the packed weights of an engine's model lie, as its options say. Owner: engine.cpp.
+// Sets up where a model's packed weights (matrices in the layout of the kernels) are kept on disk,
+// so that the next start maps them. Owner: engine.cpp.
 
 #include <memory>
 #include <optional>
@@ -12,12 +13,14 @@
 
 namespace semantic::engine {
 
-/// While a model is loaded. Thread: one.
+/// Lives while a model is loaded. Thread: one.
 class packed_weights {
   public:
-    /// `share`: of the directory that the folder lies in, where a store may be open; may be null.
+    /// `form`: what matrices are quantised to. `share`: counts the bytes of the cache directory,
+    /// where the folder is; null if nothing else uses that directory.
     packed_weights(const engine_options& options, const weight_storage& disk, weight_form form,
                    std::shared_ptr<storage::directory_share> share);
+    /// The settings for transformer::load(); valid as long as this.
     const weight_loading& loading() const noexcept { return loading_; }
 
   private:
@@ -25,7 +28,7 @@ class packed_weights {
     weight_loading loading_;
 };
 
-/// Says how the weights came, to whom the options name.
+/// Reports how the weights were loaded to disk.on_loaded, and a fault to options.on_warning.
 void report_origin(const engine_options& options, const weight_storage& disk,
                    const weights_origin& origin);
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// The engine's words for files, in storage's, and the other way round. Owner: engine.cpp.
+// Adapters between the engine's interfaces for files and those of storage. Owner: engine.cpp.
 
 #include <cstddef>
 #include <cstdint>
@@ -22,7 +22,7 @@ class store_room final : public disk_room {
     storage::agent_cache_store::disk_room room_;
 };
 
-/// What storage reads from, over what the caller gives.
+/// A memory_source as a file that storage can read.
 class source_file final : public storage::readable_file {
   public:
     explicit source_file(const memory_source& source) : source_(source) {}

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// What happens in an engine, for people who watch it. Plain values.
+// Events of an engine for the activity feed (live view of the dashboard). Plain values.
 
 #include <chrono>
 #include <optional>
@@ -14,14 +14,15 @@
 
 namespace semantic::engine {
 
-/// A request came; `ahead` others wait before it.
+/// A request has come; `ahead` others wait before it.
 struct request_arrived {
     request_id id = 0;
     storage::tenant_id tenant{};
-    std::optional<storage::agent_id> agent{};  // that it names
+    std::optional<storage::agent_id> agent{};  // as the request names it
     int ahead = 0;
 };
-/// It got its place, and its prompt was found in memory as `usage` says.
+/// A request has got its batch slot. `usage`: how much of its prompt was reused; `waited`: since it
+/// came.
 struct request_admitted {
     request_id id = 0;
     storage::agent_id agent;
@@ -33,12 +34,12 @@ struct first_token_made {
     storage::agent_id agent;
     std::chrono::microseconds after{};  // since it was submitted
 };
-/// What one sequence had of a step.
+/// The tokens that one step has run for one sequence.
 struct step_share {
     request_id id = 0;
     storage::agent_id agent;
     int tokens = 0;
-    bool decodes = false;  // else the tokens are a chunk of its prompt
+    bool decodes = false;  // false: the tokens are a chunk of its prompt
 };
 struct step_run {
     std::vector<step_share> shares{};
@@ -61,17 +62,17 @@ struct memory_saved {
 };
 struct memory_restored {
     storage::agent_id agent;
-    int tokens = 0;       // that are there
-    int tokens_read = 0;  // part of them: from disk
-    std::string fault{};  // why it is not all that was asked for
+    int tokens = 0;       // that are in the pool now
+    int tokens_read = 0;  // part of them that was read from disk
+    std::string fault{};  // why not all tokens that were asked for; empty: all
     std::chrono::microseconds took{};
 };
-/// An agent's memory is no longer where it was.
+/// An agent's memory has left the pool or the disk, see memory_fate.
 struct memory_left {
     storage::agent_id agent;
     storage::memory_fate fate = storage::memory_fate::evicted;
 };
-/// A client asked for the change, apart from all requests.
+/// An agent was changed by a call of its own, not by a generation request.
 struct agent_changed {
     enum class change { created, forked, erased, imported };
     storage::agent_id agent;

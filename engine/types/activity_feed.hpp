@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Hands over what happens to one reader. While nobody watches, an event costs the look at one
-// atomic and is not even made. Nothing waits: what the reader does not fetch in time is counted and
-// gone. Owner: who starts the engine; every engine of a server writes to the same feed.
-// Thread: any.
+// A queue of the engine's activity for one reader. While nobody watches, publishing costs one read
+// of an atomic, and the event is not even made. Writers never wait: if events_max events wait for
+// the reader, further ones are dropped and counted. Owner: the starter of the engine; all engines
+// of a server write to the same feed. Thread: any.
 
 #include <atomic>
 #include <cstddef>
@@ -22,20 +22,20 @@ class activity_feed {
 
     struct batch {
         std::vector<activity> events{};
-        std::uint64_t dropped = 0;  // came while events_max waited
+        std::uint64_t dropped = 0;  // number of events that came while events_max waited
     };
 
-    /// Begins to watch, or ends it: each begin needs an end. Waiting events are dropped with the
-    /// last watcher.
+    /// Adds a watcher (`starts`) or removes one; calls must be paired. When the last watcher
+    /// leaves, waiting events are dropped.
     void watch(bool starts);
     bool is_watched() const noexcept { return watchers_.load(std::memory_order_relaxed) > 0; }
 
-    /// `make()` returns what activity::event can be; called only while somebody watches.
+    /// Publishes the event that `make()` returns; `make` is called only while somebody watches.
     template <class Make>
     void publish(Make&& make) {
         if (is_watched()) keep(std::forward<Make>(make)());
     }
-    /// Everything since the last time, in order.
+    /// Removes and returns all waiting events, in order.
     batch take();
 
   private:

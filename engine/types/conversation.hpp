@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// A conversation free of any wire dialect. Plain values.
+// A conversation, independent of the API dialect that it came in. Plain values.
 
 #include <cstddef>
 #include <optional>
@@ -35,10 +35,11 @@ using content_part = std::variant<text_part, thinking_part, tool_call_part, tool
 struct message {
     role from = role::user;
     std::vector<content_part> parts;
-    /// The whole turn as the model wrote it, from the start of an assistant's turn on, when the
-    /// parts say the same in other words. Set by the engine; empty: the parts are rendered.
+    /// The whole turn as the model wrote it, from the start of the assistant's turn on. Set by the
+    /// engine if a memory has it and `parts` say the same in other words; then this is rendered in
+    /// place of the parts. Empty: the parts are rendered.
     std::string as_sampled{};
-    /// Of as_sampled, all but the control tokens that the model wrote, in order and apart.
+    /// The parts of as_sampled that are content, that is all but control tokens; ascending.
     std::vector<text_range> as_sampled_content{};
 };
 
@@ -49,10 +50,10 @@ struct tool_definition {
     bool strict = false;          // its calls must satisfy that schema
 };
 
-/// The tools of a conversation, some of which may come late.
+/// The tools of a conversation. Some may be defined late, by a later message.
 struct tool_lists {
-    std::vector<tool_definition> told;  // at the head of the prompt
-    /// All others that there are: later messages may name them.
+    std::vector<tool_definition> told;  // those defined at the head of the prompt
+                                        /// All others: later messages may define them.
     std::vector<tool_definition> deferred{};
     /// The tools that the answer may call. Absent: those at the head of the prompt.
     std::optional<std::vector<tool_definition>> callable{};
@@ -62,11 +63,11 @@ struct tool_lists {
 struct placed_tool {
     tool_definition tool;
     std::size_t message = 0;  // index of a message
-    std::size_t part = 0;     // of its parts: a text or a result
-    std::size_t at = 0;       // byte of that text before which the definition goes
+    std::size_t part = 0;     // index of one of its parts, a text or a tool result
+    std::size_t at = 0;       // byte of that text before which the definition is written
 };
 
-/// Where a prompt ends, and so what the model writes next.
+/// Where a prompt ends, which decides what the model writes next.
 enum class prompt_end {
     answer_begins,   // after the beginning of an assistant's turn: a new answer
     messages,        // after the last message: the beginning of the next turn

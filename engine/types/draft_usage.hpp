@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// How many tokens of drafts an answer ran, and how many of these were right. Plain data.
+// Counts of speculative decoding: how many draft tokens (guesses) an answer's steps ran, and how
+// many of these were right. Plain data.
 
 #include <array>
 #include <cstddef>
@@ -9,15 +10,15 @@ namespace semantic::engine {
 
 /// Where a draft comes from.
 enum class draft_origin {
-    repeats,  // what followed in the conversation when the same tokens came before
-    form,     // what the form of the answer leaves, or had there before
+    repeats,  // the tokens that followed the same tokens earlier in the conversation
+    form,     // the tokens that the answer's form (a grammar) allows or had there before
 };
 constexpr std::array<const char*, 2> draft_origin_names{"repeats", "form"};  // by draft_origin
 constexpr std::size_t draft_origin_count = draft_origin_names.size();
 
 struct draft_count {
-    int drafted = 0;  // tokens that were run
-    int taken = 0;    // of these, those that were drawn: each spared a pass
+    int drafted = 0;  // draft tokens that ran
+    int taken = 0;    // those of them that were then drawn: each saved a pass
 };
 
 struct draft_usage {

@@ -17,15 +17,16 @@ namespace {
 
 constexpr char exact_number_mark = '\xFF';
 
-/// The digits of a number without zeros at both ends, and where its point is: in front of them, and
-/// so many places to the right.
+/// A decimal number in normal form: 0.DIGITS times 10 to the power of `point`, with digits that
+/// neither begin nor end with a zero.
 struct decimal {
     std::string digits;
     std::int64_t point = 0;
     bool operator==(const decimal&) const = default;
 };
 
-/// `text`: a number as JSON or std::to_chars() write it. The sign is left out.
+/// The normal form of a number as JSON or std::to_chars() write it, without its sign. Returns:
+/// nothing if the exponent is out of range.
 std::optional<decimal> decimal_of(std::string_view text) {
     decimal made;
     std::size_t at = text.starts_with('-') ? 1 : 0;
@@ -54,8 +55,8 @@ std::optional<decimal> decimal_of(std::string_view text) {
     return made;
 }
 
-/// Whether the shortest text of `number` has the same value as `text`.
-bool is_told_by(double number, std::string_view text) {
+/// Whether `number` holds the value of `text` exactly enough: its shortest text has the same value.
+bool is_held_by(double number, std::string_view text) {
     char digits[32];
     const auto [end, fault] = std::to_chars(digits, digits + sizeof digits, number);
     const auto wanted = decimal_of(text);
@@ -132,7 +133,7 @@ class value_builder {
         const char* last = number_.data() + number_.size();
         const bool is_held = std::from_chars(number_.data(), last, number).ec == std::errc();
         const bool is_integer = number_.find_first_of(".eE") == std::string::npos;
-        if (is_held && !is_integer && is_told_by(number, number_))
+        if (is_held && !is_integer && is_held_by(number, number_))
             stack_.push_double(number);
         else
             stack_.push_string(exact_number_mark + number_);
@@ -153,6 +154,7 @@ class value_builder {
     bool on_comment(json::string_view, json::error_code&) { return true; }
 
   private:
+    // Counts one more value. Returns: false, with `ec` set, if that is too many.
     bool may_add(json::error_code& ec) {
         if (values_left_ == 0) {
             too_many_ = true;

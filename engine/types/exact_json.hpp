@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// JSON whose numbers keep their full precision: one that neither 64 bits nor a double hold stays
-// the text that it was. Pure; safe from any thread.
+// Parses JSON without loss of precision: a number that neither a 64-bit integer nor a double can
+// hold exactly is kept as its text. Pure; safe from any thread.
 
 #include <boost/json/error.hpp>
 #include <boost/json/storage_ptr.hpp>
@@ -25,18 +25,20 @@ struct exact_json {
     bool has_too_many_values = false;
 };
 
-/// `memory` holds the value, and outlives it. Throws what `memory` throws.
+/// Parses one JSON text. `memory`: allocates the value, and outlives it. Errors: in the result
+/// (`ec`); throws what `memory` throws.
 exact_json read_exact_json(std::string_view text, const exact_json_limits& limits = {},
                            boost::json::storage_ptr memory = {});
 
-/// Of a number that neither 64 bits nor a double hold: its text. It is kept as a string that no
-/// client can send, since it is no UTF-8. Returns: nothing for other values.
+/// Returns: the text of a number that neither 64 bits nor a double can hold; nothing for other
+/// values. Such a number is kept as a string that begins with the byte FF: clients cannot send
+/// that, because it is not UTF-8.
 std::optional<std::string_view> exact_number(const boost::json::value& value);
 
-/// The double next to what JSON writes so; of one beyond all doubles the greatest there is.
+/// The double nearest to a number written in JSON; the greatest double for one beyond all doubles.
 double nearest_double(std::string_view number);
 
-/// Whether the number that JSON writes so has no fraction: 1e30 and 1.50e1 have none.
+/// Whether a number written in JSON is an integer: 1e30 and 1.50e1 are.
 bool is_whole(std::string_view number);
 
 }  // namespace semantic::engine

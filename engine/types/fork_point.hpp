@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Where a fork parts from its source. A plain value.
+// The point of an agent's memory at which a fork begins. A plain value.
 
 #include <optional>
 #include <string>
 
 namespace semantic::engine {
 
-/// Neither: at its end.
+/// With neither set: at the end of the memory.
 struct fork_point {
     std::optional<std::string> message{};  // after the answer with this name
-    std::optional<int> tokens{};           // else after so many tokens
+    std::optional<int> tokens{};           // after so many tokens; ignored if `message` is set
 };
 
 }  // namespace semantic::engine

@@ -20,11 +20,11 @@ sampling_rules sampling_params::or_else(const sampling_rules& preferred) const {
 
 namespace {
 
-// Enough to see what it is about on both sides of the place.
+// Bytes of an excerpt before the difference and after it.
 constexpr std::size_t excerpt_before = 80;
-constexpr std::size_t excerpt_behind = 160;
+constexpr std::size_t excerpt_after = 160;
 
-/// The nearest place at or before `at` where a character begins.
+/// The last byte at or before `at` that begins a UTF-8 character.
 std::size_t character_begin(std::string_view text, std::size_t at) {
     const auto continues = [&] { return (static_cast<unsigned char>(text[at]) & 0xC0) == 0x80; };
     while (at > 0 && at < text.size() && continues()) --at;
@@ -43,7 +43,7 @@ text_difference difference_at(std::string_view remembered, std::string_view sent
     at = std::min({at, remembered.size(), sent.size()});
     const std::size_t begin =
         character_begin(remembered, at - std::min(at, excerpt_before));  // the same text in both
-    const std::size_t end = at + excerpt_behind;
+    const std::size_t end = at + excerpt_after;
     return {at, begin, excerpt(remembered, begin, end), excerpt(sent, begin, end)};
 }
 

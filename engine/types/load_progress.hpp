@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// How far the loading of a model is.
+// Progress of loading a model.
 
 #include <functional>
 #include <string>
@@ -10,10 +10,10 @@ namespace semantic::engine {
 
 struct file_progress {
     std::string name;       // without the folder
-    double fraction = 0.0;  // of what is needed of it
+    double fraction = 0.0;  // of the file's bytes that are needed
 };
 
-/// Gets the fraction of all source bytes that is packed, and that of each file.
+/// Receives which fraction of all bytes of the weights is packed, and that of each file.
 using weights_progress =
     std::function<void(double fraction, const std::vector<file_progress>& files)>;
 

@@ -7,12 +7,12 @@
 
 namespace semantic::engine {
 
-/// A wish, not a promise: the budgets of pool and disk come first.
+/// How long a client wants a memory kept. Not a promise: the budgets of pool and disk come first.
 struct memory_policy {
-    /// Counted from the last use; 0: the memory may go at once. Absent: the request asks for
-    /// nothing, and what was asked for before holds.
+    /// Counted from the last use; 0: the memory may be removed at once. Absent: the former policy
+    /// stays.
     std::optional<std::chrono::seconds> keep_seconds{};
-    /// The memory is evicted after all that are not pinned. Absent: likewise.
+    /// A pinned memory is evicted only after all that are not. Absent: the former policy stays.
     std::optional<bool> pinned{};
 
     bool operator==(const memory_policy&) const = default;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// A stretch of a text. Plain values.
+// A range of bytes of a text. Plain values.
 
 #include <algorithm>
 #include <cstddef>
@@ -16,8 +16,8 @@ struct text_range {
     bool operator==(const text_range&) const = default;
 };
 
-/// Of `ranges`, which are in order and apart, what lies in bytes [begin, end), counted from
-/// `begin`.
+/// Returns: the parts of `ranges` that lie within bytes [begin, end), with offsets relative to
+/// `begin`. Requires: `ranges` ascend and do not overlap.
 inline std::vector<text_range> ranges_within(std::span<const text_range> ranges, std::size_t begin,
                                              std::size_t end) {
     std::vector<text_range> found;
