@@ -25,21 +25,22 @@ namespace {
 using storage::as_size;
 using storage::token_id;
 
-constexpr int tokens_max = 768;         // of prose, which is what the text begins with
-constexpr std::size_t tokens_min = 24;  // some are left to score
-constexpr int means_rows = 32;          // tokens of one piece of the text
-constexpr int means_step = 64;          // tokens of one step: they change no result
-constexpr int means_stride = 6;         // of so many pieces one is read
-constexpr int means_from = 4;           // the first tokens have keys of their own kind
-constexpr double means_part = 0.1;      // of the time
-constexpr double batch_part = 0.67;     // of what is left of it
+constexpr int tokens_max = 768;         // compared tokens: the prose that the text begins with
+constexpr std::size_t tokens_min = 24;  // fewer leave none to score
+constexpr int means_rows = 32;          // tokens of one piece of the text, for the key means
+constexpr int means_step = 64;          // tokens of one step; does not change the result
+constexpr int means_stride = 6;         // one of so many pieces is read
+constexpr int means_from = 4;           // the first tokens are skipped: their keys are outliers
+constexpr double means_part = 0.1;      // share of the time, for progress
+constexpr double batch_part = 0.67;     // share of the rest of the time that a batch takes
 
 std::vector<token_id> first_tokens(const std::vector<token_id>& text, int most) {
     return {text.begin(), text.begin() + std::min(static_cast<std::ptrdiff_t>(text.size()),
                                                   static_cast<std::ptrdiff_t>(most))};
 }
 
-/// Pieces from all over the text, so that each of its kinds has a part in the means.
+/// The tokens that the means are taken from: pieces from all over the text, so that each kind of
+/// text counts.
 std::vector<token_id> means_tokens(const std::vector<token_id>& text, const model_config& config) {
     std::vector<token_id> tokens;
     for (std::size_t i = 0; i < text.size(); ++i)
@@ -47,7 +48,7 @@ std::vector<token_id> means_tokens(const std::vector<token_id>& text, const mode
     return first_tokens(tokens, config.context_tokens_max);
 }
 
-/// Heads that no group of 64 divides fit nowhere.
+/// Whether a KV layout with this recipe is possible; not if groups of 64 do not divide the heads.
 bool fits(const model_config& config, const storage::kv_recipe& recipe, int block_tokens) {
     try {
         make_kv_layout(config, recipe, block_tokens);
@@ -57,7 +58,7 @@ bool fits(const model_config& config, const storage::kv_recipe& recipe, int bloc
     }
 }
 
-/// Sums over what passes, one of each for a KV head of a layer.
+/// The sums over keys and queries of one KV head of one layer.
 struct head_sums {
     head_sums(const layer_heads& heads, int number)
         : layer(heads), head(as_size(number)), keys(as_size(heads.dim)), queries(heads.dim) {}
@@ -68,7 +69,7 @@ struct head_sums {
     query_moments queries;
 };
 
-/// Adds the rows [begin, end) of what was captured of one head.
+/// Adds the captured keys and queries of one head, for the rows [begin, end) of a step.
 void add_rows(head_sums& sums, const float* keys, const float* queries, int begin, int end) {
     const layer_heads& layer = sums.layer;
     const std::size_t dim = as_size(layer.dim), group = as_size(layer.heads / layer.kv_heads);
@@ -82,7 +83,8 @@ void add_rows(head_sums& sums, const float* keys, const float* queries, int begi
     }
 }
 
-/// Empty where attention is latent.
+/// Reads `tokens` with 16 bits and measures the means of keys and the second moments of queries.
+/// Returns: nothing for a model with latent attention.
 key_statistics measure_keys(const transformer& model, const model_config& config,
                             std::span<const token_id> tokens,
                             const std::function<void(double)>& progress) {
@@ -114,7 +116,7 @@ key_statistics measure_keys(const transformer& model, const model_config& config
         progress(static_cast<double>(begin + count) / all);
     }
     key_statistics result;
-    std::vector<std::size_t> firsts;  // of each head's feedback
+    std::vector<std::size_t> firsts;  // index of each head's first number in `feedback`
     std::size_t numbers = 0;
     for (const head_sums& each : sums) {
         for (const double sum : each.keys)
@@ -132,7 +134,8 @@ key_statistics measure_keys(const transformer& model, const model_config& config
     return result;
 }
 
-/// Batch after batch, until next_batch() has none.
+/// Measures candidates, batch after batch, until next_batch() has none. Returns: the scores of all
+/// candidates, in their order; positions is 0 for those not measured.
 std::vector<recipe_score> measure_scores(recipe_comparison& comparison, const model_config& config,
                                          const std::vector<storage::named_kv_recipe>& candidates,
                                          const std::function<void(double)>& progress) {
@@ -212,7 +215,7 @@ std::vector<storage::named_kv_recipe> candidate_recipes(const model_config& conf
         if (!name.empty() && fits(config, recipe, block_tokens))
             possible.push_back({name, recipe, true});
     }
-    // Where keys can be shaped, 4 bits as they come are never the better ones of their size.
+    // Shaped keys of 4 bits are always better than plain ones of the same size.
     if (std::ranges::any_of(possible, [](const auto& each) { return each.recipe.k.shaped; }))
         std::erase_if(possible,
                       [](const auto& each) { return each.recipe == storage::kv_recipe(4); });

@@ -26,6 +26,7 @@ constexpr const char* format_name = "semantic-calibration";
 
 bool is_share(float value) { return value >= 0.0f && value <= 1.0f; }
 
+/// The score of one entry of the file; nothing if it is invalid.
 std::optional<recipe_score> score_of(const json::value& value) {
     const json::object* fields = value.if_object();
     if (fields == nullptr) return std::nullopt;
@@ -49,7 +50,8 @@ std::optional<recipe_score> score_of(const json::value& value) {
     return score;
 }
 
-/// Nothing where they are not as many finite numbers as the model's geometry asks for.
+/// The means in the file; nothing unless they are as many finite numbers as the model's geometry
+/// needs.
 std::optional<std::vector<float>> means_of(const json::value* list, const model_config& config) {
     if (list == nullptr || !list->is_array()) return std::nullopt;
     std::vector<float> means;
@@ -63,7 +65,7 @@ std::optional<std::vector<float>> means_of(const json::value* list, const model_
     return means;
 }
 
-/// f16, two bytes each, the lower one first.
+/// The numbers as f16, two bytes each, the lower byte first.
 std::string halves_of(std::span<const float> numbers) {
     std::string bytes;
     bytes.reserve(2 * numbers.size());
@@ -75,7 +77,8 @@ std::string halves_of(std::span<const float> numbers) {
     return bytes;
 }
 
-/// Nothing where it is not as many finite halves as the model's geometry asks for.
+/// The numbers that halves_of() wrote; nothing unless they are as many finite ones as the model's
+/// geometry needs.
 std::optional<std::vector<float>> feedback_of(std::string_view bytes, const model_config& config) {
     const std::size_t wanted = config.latent.rank > 0 ? 0 : key_shaping::count(config);
     if (bytes.size() != 2 * wanted) return std::nullopt;
@@ -91,13 +94,14 @@ std::optional<std::vector<float>> feedback_of(std::string_view bytes, const mode
     return numbers;
 }
 
+/// Whether the scores are those of the model's candidate recipes, in their order.
 bool are_candidates(const std::vector<recipe_score>& scores, const model_config& config,
                     int block_tokens) {
     return std::ranges::equal(scores, candidate_recipes(config, block_tokens), {},
                               &recipe_score::name, &storage::named_kv_recipe::name);
 }
 
-/// A changed digit of a number would change what every key is stored as.
+/// A checksum of all numbers of the result: a changed digit would change how every key is stored.
 std::string sum_of(const calibration& result) {
     storage::field_hasher hasher;
     for (const recipe_score& each : result.scores) {

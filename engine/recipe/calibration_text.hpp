@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// The text that recipes are measured on. Prose comes first, more than is compared: what is hard to
-// predict changes its most likely token soonest, so a recipe that is good enough there is so for
-// code and forms. Talk, code, JSON, numbers and four scripts follow, which the means of the keys
-// are taken from too. A change of one byte changes what models choose, and with that their caches:
-// calibration_version says so.
+// The text that KV recipes are measured on. It begins with prose, more than is compared: prose is
+// hardest to predict, so a recipe that is good enough for it is good enough for code and forms.
+// Talk, code, JSON, numbers and four scripts follow; the means of keys are taken from these, too. A
+// change of one byte may change which recipe a model gets, and so void its caches: then raise
+// calibration_version.
 
 #include <string_view>
 

@@ -21,20 +21,21 @@ double error_of_mean(double sum, double squares, int count) {
 
 constexpr std::size_t piece = 1024;  // logits at a time: their exponentials stay in L1
 
+/// Calls body(begin, count) for consecutive pieces of `all` elements.
 template <class Body>
 void in_pieces(std::size_t all, Body&& body) {
     for (std::size_t begin = 0; begin < all; begin += piece)
         body(begin, std::min(piece, all - begin));
 }
 
-/// out = exp(x - less), by the kernels: a vocabulary has 150,000 entries.
+/// out[i] = exp(x[i] - less), with the vectorised kernel: a vocabulary has 150,000 entries.
 void exp_less(std::span<const float> x, float less, float* out) {
     static const kernel_table& kernels = *find_kernels("auto");
     for (std::size_t i = 0; i < x.size(); ++i) out[i] = x[i] - less;
     kernels.exp(out, out, x.size());
 }
 
-/// A sum in lanes, so that an addition need not wait for the one before.
+/// A sum in several lanes, so that an addition need not wait for the one before it.
 class lane_sums {
   public:
     template <class Value>

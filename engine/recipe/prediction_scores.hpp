@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// How well a model predicts a text, and how much that changes against a reference: perplexity and
-// Kullback-Leibler divergence over pairs of logits. Pure arithmetic. Thread: any.
+// Measures how well a model predicts a text, and how much its predictions differ from those of a
+// reference: perplexity and Kullback-Leibler divergence over pairs of logits. Pure arithmetic.
+// Thread: any.
 
 #include <span>
 #include <vector>
@@ -10,22 +11,25 @@
 
 namespace semantic::engine {
 
-/// What the logits of one position say.
+/// The summary of the logits of one position.
 struct prediction {
     double log_sum = 0.0;     // log of the sum of their exponentials
     storage::token_id top{};  // the most likely token, the first of several
 };
+/// Summarises the logits [vocabulary] of one position.
 prediction read_logits(std::span<const float> logits);
 
-/// One position: how much a form of the model differs from the reference, which read the same text.
+/// How much a variant of the model (such as one with a coarser KV recipe) differs from the
+/// reference at one position of the same text.
 struct position_score {
-    double loss = 0.0;            // -log of the probability of the token that comes; natural
-    double reference_loss = 0.0;  // the reference's
-    double divergence = 0.0;      // KL(reference || form), natural
+    double loss = 0.0;            // -log of the probability of the next token; natural
+    double reference_loss = 0.0;  // the same for the reference
+    double divergence = 0.0;      // KL(reference || variant), natural
     bool same_top = true;
 };
 
-/// `next` is the token that comes. Requires: logits of one vocabulary, `next` inside it.
+/// Compares two logits [vocabulary] of one position. `of_reference`: read_logits(reference);
+/// `next`: the token that follows in the text. Requires: equal vocabularies, `next` inside them.
 position_score compare(std::span<const float> reference, const prediction& of_reference,
                        std::span<const float> logits, storage::token_id next);
 
@@ -38,10 +42,10 @@ class score_sum {
     double perplexity() const;
     /// Relative standard error of the perplexity, over positions.
     double perplexity_error() const;
-    /// Of the perplexity against the reference's: 0.01 is one per cent more.
+    /// The relative change of the perplexity against the reference: 0.01 is one per cent more.
     double change() const;
-    /// Standard error of change() over the positions' differences, so that what is hard to predict
-    /// for both counts in neither.
+    /// Standard error of change(), from the differences at each position, so that positions that
+    /// are hard to predict for both do not add to it.
     double change_error() const;
     double divergence_mean() const;
     /// Standard error of divergence_mean(), over positions.
@@ -58,7 +62,8 @@ class score_sum {
     double divergence_ = 0.0, divergence_squares_ = 0.0;
 };
 
-/// The value below which `share` of the values lie, between two of them in proportion; 0 of none.
+/// The value below which `share` of the values lie, interpolated between two values; 0 if there are
+/// none.
 double quantile(std::vector<float> values, double share);
 
 }  // namespace semantic::engine

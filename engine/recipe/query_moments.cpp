@@ -10,8 +10,8 @@ namespace semantic::engine {
 
 namespace {
 
-/// Of the mean of the diagonal: what is added to it. Directions that a few hundred tokens did not
-/// look in may be looked in later.
+/// This share of the diagonal's mean is added to the diagonal: directions in which the few hundred
+/// measured queries have no component may matter to later queries.
 constexpr double doubt = 0.02;
 
 }  // namespace
@@ -32,12 +32,13 @@ void query_moments::write_feedback(const rope_parameters& rope, int positions,
                                    const kernel_table& kernels, std::span<float> out) {
     for (int row = 0; row < dim_; ++row)
         for (int column = 0; column < row; ++column) at(column, row) = at(row, column);
-    turn(rope, positions);
+    apply_mean_rope(rope, positions);
     rotate(kernels);
     double trace = 0.0;
     for (int i = 0; i < dim_; ++i) trace += at(i, i);
     for (int i = 0; i < dim_; ++i) at(i, i) += doubt * trace / dim_;
-    // C = U D U', from the last column on; a column of U replaces that of what is left of C.
+    // Factors C = U D U' (U: ones in the diagonal, zeros below it) from the last column on; each
+    // column of U overwrites that of C.
     for (int j = dim_ - 1; j >= 0; --j) {
         const double inverse = at(j, j) > 0.0 ? 1.0 / at(j, j) : 0.0;
         for (int row = 0; row < j; ++row) {
@@ -54,10 +55,11 @@ void query_moments::write_feedback(const rope_parameters& rope, int positions,
         }
 }
 
-/// The moments after rope. Elements that do not rotate are pairs of frequency 0. With z = x[i] + j
-/// x[i + dim / 2] for a pair, a turn multiplies z by e^(j f p): E[z z*] of two pairs by the
-/// difference of their frequencies, E[z z] by the sum.
-void query_moments::turn(const rope_parameters& rope, int positions) {
+/// Replaces the moments of queries before rope by those after rope, averaged over `positions`. Rope
+/// rotates a pair of elements z = x[i] + j x[i + dim / 2] at position p by e^(j f p), with f the
+/// pair's frequency. So for two pairs a and b, E[z_a z_b*] is rotated by fa - fb ("like") and
+/// E[z_a z_b] by fa + fb ("other"). Elements that do not rotate count as pairs of frequency 0.
+void query_moments::apply_mean_rope(const rope_parameters& rope, int positions) {
     const int rotated = rope.rotated(dim_), rest = dim_ - rotated;
     std::vector<float> frequencies = rope_frequencies(rope, rotated);
     const int pairs = dim_ / 2, turning = static_cast<int>(frequencies.size());
@@ -87,7 +89,8 @@ void query_moments::turn(const rope_parameters& rope, int positions) {
     }
 }
 
-/// The moments of rotated queries: rows, then columns.
+/// Replaces the moments by those of queries that kernel_table::rotate() has rotated: applies it to
+/// all rows, then to all columns.
 void query_moments::rotate(const kernel_table& kernels) {
     std::vector<float> row(static_cast<std::size_t>(dim_));
     for (const bool transposed : {false, true}) {

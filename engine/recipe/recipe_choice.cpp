@@ -14,10 +14,11 @@ namespace semantic::engine {
 
 namespace {
 
+// Runs calibrate() in the compute arena.
 storage::result<calibration> measure(const transformer& model, const model_config& config,
                                      const tokenizer& words, compute_arena& arena, int block_tokens,
                                      const std::function<void(double)>& progress) {
-    // Every table measures the same, and the slow ones take a minute or more for it.
+    // Every table of kernels measures the same; slow ones would take a minute or more.
     const kernel_table& fastest = *find_kernels("auto");
     std::unique_ptr<transformer> fast;
     if (model.kernels().name != fastest.name) {
@@ -32,6 +33,7 @@ storage::result<calibration> measure(const transformer& model, const model_confi
     return result;
 }
 
+// The calibration in the cache directory; measured, and written there, if there is none.
 storage::result<calibration> remembered(const transformer& model, const model_config& config,
                                         const tokenizer& words, compute_arena& arena,
                                         const calibration_memory& memory,

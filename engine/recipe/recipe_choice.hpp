@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// The recipe that a model starts with: the one that somebody names, or the measured one.
+// Chooses the KV recipe that a model starts with: the one that the options name, or the measured
+// one.
 
 #include <functional>
 #include <optional>
@@ -14,19 +15,19 @@ namespace semantic::engine {
 
 struct chosen_recipe {
     storage::kv_recipe recipe;
-    std::string why;      // what was measured, as describe(); empty for a named recipe
-    key_statistics keys;  // what of calibration::keys the recipe needs
+    std::string why;      // the measurement, as describe(); empty for a named recipe
+    key_statistics keys;  // the parts of calibration::keys that the recipe needs
 };
 
-/// Where a calibration is kept; an empty directory: nowhere.
+/// Where the result of a calibration is kept; an empty directory: nowhere.
 struct calibration_memory {
     std::string cache_directory;
-    std::function<void(std::string)> on_warning;  // it could not be kept; may be empty
+    std::function<void(std::string)> on_warning;  // gets why it could not be kept; may be empty
     int block_tokens = usual_block_tokens;        // of the pool that the recipe is for
 };
 
-/// Blocks. Takes the calibration that is kept, or makes one and keeps it; where `named` needs none,
-/// none is made. Errors: those of calibrate().
+/// Blocks. Reads the kept calibration, or measures and keeps one. Measures nothing if `named` is
+/// set and needs no statistics of keys. Errors: those of calibrate().
 storage::result<chosen_recipe> choose_for(std::optional<storage::kv_recipe> named,
                                           const transformer& model, const model_config& config,
                                           const tokenizer& words, compute_arena& arena,

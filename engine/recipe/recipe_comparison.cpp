@@ -16,37 +16,40 @@ namespace {
 using storage::token_id;
 
 constexpr int block_tokens = 256;
-// What has seen little diverges more than a conversation does; a short text scores two thirds.
+// The first positions are not scored: with so little context predictions diverge more than in a
+// conversation. Of a short text the first third is not scored.
 constexpr int scored_from_most = 64;
-constexpr int rows_max = 64;  // tokens, and logits, of one step: they change no result
+constexpr int rows_max = 64;  // tokens, and logits, of one step; does not change the result
 
-/// After so many positions a candidate that diverges so many times as much as it may does not come
-/// back into the bound.
+/// After `positions` positions a candidate whose divergence is `divergence_times` the limit is
+/// given up.
 struct hopeless {
     int positions;
     double divergence_times;
 };
 constexpr hopeless hopeless_from[] = {{32, 5.0}, {96, 2.5}};
 
-/// After so many positions a candidate is surely within the bound if its mean divergence plus so
-/// many standard errors is: few positions say little about the few worst of many. On five models
-/// that were read to the end the choice is the same (perf/results.md).
+/// After `positions` positions a candidate is surely within the bound if its mean divergence plus
+/// `errors` standard errors is. On five models that were read to the end the choice is the same
+/// (perf/results.md).
 struct sureness {
     int positions;
     double errors;
 };
 constexpr sureness sure_from[] = {{64, 5.0}, {128, 3.0}};
-/// Once a candidate is surely within, a smaller one that is outside after so many positions is
-/// given up: reading on would seldom change that, and takes a large model seconds.
+/// Once a candidate is surely within the bound, a smaller one that is outside after so many
+/// positions stops: more positions would seldom change that, and take a large model seconds.
 constexpr int outside_from = 128;
 
-/// Candidates of the smallest size begin. After so many positions the others join as soon as none
-/// of these is within the bound, and for them the reference is read once more.
+/// After so many positions the larger candidates join as soon as none of the smallest size is
+/// within the bound. For them the reference reads the text once more.
 constexpr int join_from = 64;
 
-/// Experts get other rows in each run, so there nothing can be replayed.
+/// Whether candidates can replay the reference's products. Not with a mixture of experts: in each
+/// run other rows go to an expert.
 bool can_replay(const model_config& config) { return config.mixture.experts == 0; }
 
+/// Bytes of a pool for one sequence of `tokens` tokens.
 std::size_t pool_bytes(const storage::kv_layout& layout, int tokens) {
     const auto blocks = static_cast<std::size_t>((tokens + block_tokens - 1) / block_tokens);
     return (blocks * storage::frames_of_block(layout) + 2 * layout.wide_frames()) *
@@ -166,7 +169,6 @@ void recipe_comparison::begin_smallest() {
     }
 }
 
-/// `end`: of what was read.
 bool recipe_comparison::is_time_to_join(int end) const {
     if (waiting_.empty()) return false;
     if (std::ranges::any_of(scores_, [&](const auto& each) { return bound_.holds(each); }))
@@ -179,7 +181,7 @@ bool recipe_comparison::is_any_open() const {
     return std::ranges::any_of(open_, [](const auto& each) { return each != nullptr; });
 }
 
-/// Those that wait read what the others have read, up to `end`.
+/// Lets the waiting candidates read the text up to `end`, as far as the others have read.
 void recipe_comparison::join_waiting(int end) {
     reference_ = open(reference_recipe());
     for (const std::size_t i : waiting_) open_[i] = open(candidates_[i]);
@@ -190,7 +192,7 @@ void recipe_comparison::join_waiting(int end) {
     settle();
 }
 
-// Layer by layer, so that the tape holds the products of one layer.
+// All go through the layers side by side, so that the tape holds the products of one layer only.
 void recipe_comparison::read_piece(int begin, int end, std::span<const std::size_t> readers) {
     const auto piece =
         tokens_.subspan(static_cast<std::size_t>(begin), static_cast<std::size_t>(end - begin));
@@ -200,7 +202,7 @@ void recipe_comparison::read_piece(int begin, int end, std::span<const std::size
     std::vector<std::size_t> reading;
     for (const std::size_t i : readers)
         if (open_[i] != nullptr) reading.push_back(i);
-    // Some models multiply before their first layer.
+    // Some models have matrix products before their first layer: these are taped, too.
     tape_.record();
     reference_->begin(piece, wanted, reference_logits_.data());
     for (const std::size_t i : reading) {
@@ -223,8 +225,8 @@ void recipe_comparison::read_piece(int begin, int end, std::span<const std::size
     }
 }
 
-// The smallest candidate that is surely within the bound is not read on, nor is a larger one; of
-// the smaller ones goes on what may still come into it.
+// Stops candidates that cannot be chosen any more. Once a candidate is surely within the bound it
+// stops, and so do all larger ones; smaller ones continue while they may still come within it.
 void recipe_comparison::settle() {
     for (std::size_t i = 0; i < open_.size(); ++i)
         if (open_[i] != nullptr && is_sure(open_[i]->scores()) && bound_.holds(scores_[i]))
@@ -246,7 +248,8 @@ bool recipe_comparison::is_sure(const score_sum& scores) const {
     });
 }
 
-/// `first`: position of the first of the `rows` rows of logits.
+/// Adds `rows` positions, from position `first` on, to a candidate's score; gives it up if it is
+/// hopeless.
 void recipe_comparison::score_piece(std::size_t candidate, int first, std::size_t rows) {
     std::vector<position_score> scores(rows);
     for_rows(rows, [&](std::size_t row) {
@@ -264,7 +267,7 @@ void recipe_comparison::score_piece(std::size_t candidate, int first, std::size_
 
 bool recipe_comparison::is_given_up(const score_sum& scores) const {
     const double divergence = scores.divergence_mean(), limit = bound_.divergence_limit();
-    // Neither sum gets smaller, so what is too much for the whole text is so already.
+    // Sums only grow: what exceeds the limit of the whole text now cannot come within it.
     const double read = scores.positions(), all = positions();
     if (divergence * read > limit * all) return true;
     if (scores.other_tops() > bound_.other_tops_limit(positions())) return true;

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Reads a text by the reference recipe and by candidates side by side and compares what they
-// predict. The candidates replay the reference's products (product_tape), or with a mixture of
-// experts all are compensated, so that nothing is compared but what K and V are stored as.
-// Owner: a calibration. Thread: one, inside the compute arena.
+// Lets the model read a text with the reference recipe (16 bit) and, side by side, with candidate
+// recipes, and compares the predictions. So that only the storage of K and V makes a difference,
+// and not the 8-bit rounding of activations, candidates replay the reference's matrix products
+// (product_tape); with a mixture of experts all runs compensate that rounding. Owner: a
+// calibration. Thread: one, inside the compute arena.
 
 #include <functional>
 #include <memory>
@@ -23,21 +24,23 @@ namespace semantic::engine {
 
 /// K and V of 16 bits.
 const storage::named_kv_recipe& reference_recipe();
-/// Of the bytes of K and V by the reference.
+/// Bytes of K and V by `recipe`, as a share of those by the reference recipe.
 float bytes_share(const model_config& config, const storage::kv_recipe& recipe);
 
-/// One recipe on its way through a text. Throws std::runtime_error where the model refuses it.
+/// The model with one recipe, and how far it has read the text. The constructor and read() throw
+/// std::runtime_error if the model refuses the recipe or memory is short.
 class recipe_reader {
   public:
     recipe_reader(const transformer& model, const model_config& config,
                   const storage::named_kv_recipe& recipe, const key_statistics& keys, int tokens,
                   transformer_limits limits);
 
-    /// Appends `tokens`. Shape: logits [wanted, vocabulary], of the ascending indices `wanted`.
+    /// Reads `tokens` after those read before. `wanted`: ascending indices of those whose logits
+    /// are written to `logits` [wanted, vocabulary].
     void read(std::span<const storage::token_id> tokens, std::span<const int> wanted,
               float* logits);
-    /// The same in parts, as transformer::begin() and run_layer(); what they are given outlives the
-    /// last layer.
+    /// The same layer by layer, as transformer::begin() and run_layer(). The arguments of begin()
+    /// must stay valid until the last layer has run.
     void begin(std::span<const storage::token_id> tokens, std::span<const int> wanted,
                float* logits);
     void run_layer(int layer);
@@ -58,33 +61,41 @@ class recipe_reader {
 
 class recipe_comparison {
   public:
-    /// `keys` and `tokens` [at least 24] outlive it; the last one is only predicted. `keys`: as
-    /// transformer::with_layout() gets them.
+    /// All arguments but `bound` must outlive this. `tokens`: at least 24; the last one is only
+    /// predicted, not read. `keys`: as transformer::with_layout() gets them.
     recipe_comparison(const transformer& model, const model_config& config,
                       const key_statistics& keys, std::span<const storage::token_id> tokens,
                       const recipe_bound& bound);
 
-    /// Returns: the scores of `candidates`, in their order. A candidate that can no longer come
-    /// into the bound, or is far outside, is given up and scored on what it has read; so is one
-    /// that is surely within, and what is larger than that. Candidates of the smallest size begin;
-    /// the larger ones join once none of these is within the bound, and are not measured while one
-    /// is. Requires: at least one candidate.
+    /// Returns: the scores of `candidates`, in their order. To save time not every candidate reads
+    /// all of the text; its score is then that of what it has read. A candidate stops when it
+    /// cannot come within the bound any more, when it is far outside, when it is surely within, or
+    /// when a smaller one is. Candidates of the smallest size begin; larger ones join when none of
+    /// these is within the bound. Requires: at least one candidate.
     std::vector<recipe_score> run(std::span<const storage::named_kv_recipe> candidates,
                                   const std::function<void(double)>& progress);
     /// Positions whose predictions are compared.
     int positions() const;
 
   private:
+    /// A reader at the start of the text, which shares the tape if products can be replayed.
     std::unique_ptr<recipe_reader> open(const storage::named_kv_recipe& recipe);
+    /// Opens the candidates of the smallest size; the others wait.
     void begin_smallest();
     bool is_any_open() const;
+    /// Whether the waiting candidates have to begin. `end`: tokens that the others have read.
     bool is_time_to_join(int end) const;
     void join_waiting(int end);
+    /// Reads the tokens [begin, end) with the reference and the candidates `readers`, and scores
+    /// them.
     void read_piece(int begin, int end, std::span<const std::size_t> readers);
     void score_piece(std::size_t candidate, int first, std::size_t rows);
     void settle();
+    /// Whether a candidate with these scores is within the bound with near certainty.
     bool is_sure(const score_sum& scores) const;
+    /// Whether a candidate with these scores cannot, or is most unlikely to, come within the bound.
     bool is_given_up(const score_sum& scores) const;
+    /// Calls `body` for each row of logits, on the arena's threads.
     void for_rows(std::size_t rows, const std::function<void(std::size_t)>& body);
     std::span<const float> row_of(const std::vector<float>& logits, std::size_t row) const;
 
@@ -100,13 +111,13 @@ class recipe_comparison {
     product_tape tape_;
     std::unique_ptr<recipe_reader> reference_;
     std::span<const storage::named_kv_recipe> candidates_;
-    std::vector<std::unique_ptr<recipe_reader>> open_;  // null: waiting, or given up
-    std::vector<std::size_t> begun_, waiting_;          // candidates
+    std::vector<std::unique_ptr<recipe_reader>> open_;  // by candidate; null: waits, or has stopped
+    std::vector<std::size_t> begun_, waiting_;          // indices of candidates
     std::vector<recipe_score> scores_;
-    // Of the smallest candidate that is surely within the bound; infinity: of none.
+    // Bytes share of the smallest candidate that is surely within the bound; infinity: none is.
     float sure_share_ = 0.0f;
     std::vector<float> reference_logits_, logits_;  // [rows_max, vocabulary]
-    std::vector<prediction> predictions_;           // [rows_max], the reference's
+    std::vector<prediction> predictions_;           // [rows_max], of the reference
 };
 
 }  // namespace semantic::engine

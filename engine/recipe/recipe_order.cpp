@@ -7,35 +7,37 @@ namespace semantic::engine {
 
 namespace {
 
-/// A smallest size with this many candidates is a batch of its own; else the next size joins it,
-/// since each batch reads the reference again.
+/// Candidates of the smallest size are a batch of their own if they are at least batch_worth;
+/// otherwise those of the next size are added, because each batch reads the reference again.
 constexpr std::size_t batch_worth = 3;
 constexpr std::size_t sizes_of_batch = 2;
 
-/// Keys of so many bits are measured after those of one more, which show whether they are worth it.
+/// Keys of so many bits are measured only after keys of one bit more, whose score predicts theirs.
 constexpr int last_key_bits = 4;
 
-/// How many times as much `coarser` diverges as `its`. On published models a bit less of both K and
-/// V makes it 2.0 to 3.5 times as much, keys of 4 bits instead of 5 2.0 to 4.7 times, 2.7 in the
-/// middle (perf/results.md); other bits of one alone add a share of the whole that is not known.
-double growth(const storage::kv_recipe& its, const storage::kv_recipe& coarser) {
-    if (its.k.bits > coarser.k.bits && coarser.k.bits == last_key_bits) return 2.5;
-    return its.k.bits > coarser.k.bits && its.v.bits > coarser.v.bits ? 2.0 : 1.0;
+/// How many times as much the recipe `coarser` diverges as `finer`, at least. Measured on published
+/// models: with one bit less of both K and V 2.0 to 3.5 times; keys of 4 bits instead of 5: 2.0 to
+/// 4.7 times, median 2.7 (perf/results.md). For other changes of one of K and V it is not known.
+double growth(const storage::kv_recipe& finer, const storage::kv_recipe& coarser) {
+    if (finer.k.bits > coarser.k.bits && coarser.k.bits == last_key_bits) return 2.5;
+    return finer.k.bits > coarser.k.bits && finer.v.bits > coarser.v.bits ? 2.0 : 1.0;
 }
 
-/// Whether a coarser one of its kind need not be measured.
-bool settles(const recipe_score& finer, const storage::kv_recipe& its,
+/// Whether the recipe `coarser` need not be measured, because the score of the recipe `finer` says
+/// that it would exceed the bound.
+bool settles(const recipe_score& score, const storage::kv_recipe& finer,
              const storage::kv_recipe& coarser, const recipe_bound& bound) {
-    return growth(its, coarser) * static_cast<double>(finer.divergence_mean) >
+    return growth(finer, coarser) * static_cast<double>(score.divergence_mean) >
            bound.divergence_limit();
 }
 
-/// Whether `own` is measured after `other`.
+/// Whether the recipe `own` is measured only after `other`, see last_key_bits.
 bool waits_for(const storage::kv_recipe& own, const storage::kv_recipe& other) {
     return own.k.bits == last_key_bits && other.k.bits == last_key_bits + 1 &&
            other.v.bits == own.v.bits && is_finer(other, own);
 }
 
+/// Whether a candidate has to be measured in the next batch or a later one, by the scores so far.
 bool is_open(std::size_t candidate, std::span<const storage::named_kv_recipe> candidates,
              std::span<const recipe_score> scores, const recipe_bound& bound) {
     const recipe_score& own = scores[candidate];
