@@ -37,7 +37,8 @@ struct agent_cache_store::impl {
                          },
                          parts.home->records};
 
-    /// In the directory that this store has, or has created again.
+    /// Reserves disk bytes for a record, after the directory was created again where somebody had
+    /// removed it. Errors: those of keep() and free_disk_for_record().
     result<disk_quota::promise> room_for_record(const tenant_id& tenant, std::uint64_t bytes) {
         if (auto ok = directory.keep(); !ok) return ok.error();
         return room.free_disk_for_record(tenant, bytes);
@@ -46,6 +47,7 @@ struct agent_cache_store::impl {
 
 namespace {
 
+/// The error of creating or forking an agent under a name that is taken.
 failure is_there_already(const agent_id& id) {
     return {errc::bad_value, "there is an agent " + id.str() + " already"};
 }
@@ -66,7 +68,8 @@ failure no_memory(const store_parts& parts, const agent_index::lock& locked, con
             "another model remembers agent " + id.str() + ", the loaded one has no memory of it"};
 }
 
-/// A state that no manifest speaks of yet.
+/// Returns: the index entry of an agent that was created just now: dirty, since no manifest names
+/// it yet.
 agent_record new_record(agent_state state) {
     state.created = state.last_used = std::chrono::system_clock::now();
     agent_record agent;
@@ -76,8 +79,9 @@ agent_record new_record(agent_state state) {
     return agent;
 }
 
-/// Cuts `state` after the block that contains token `tokens`; keeps the recurrent states up to
-/// there.
+/// Shortens `state` to the block that contains its token number `tokens`, that block included, and
+/// drops the recurrent states that lie beyond that number. Tokens, their ends and the text are cut
+/// at the same block boundary.
 void cut(agent_state& state, std::size_t tokens, std::size_t block_tokens) {
     const std::size_t blocks = (tokens + block_tokens - 1) / block_tokens;
     state.states.resize(count_kept_within(state.states, tokens));
@@ -266,6 +270,7 @@ std::optional<agent_cache_store::kept_files> agent_cache_store::keep_files(const
     names = concatenated(std::move(names), kept_names);
     parts.blocks.retain(names);
     kept_files kept(*impl_, std::move(names));
+    // A block that is neither in the pool nor in a known file may be gone already.
     for (const auto& [i, part] : parts.shape.needed_for(tokens))
         if (part == kv_part::full && state.blocks[i].full == nullptr &&
             !parts.blocks.is_known(kept.names_[i], part))
@@ -329,8 +334,9 @@ void agent_cache_store::put_unfinished(agent_state state) {
                     former_policy = index.set_policy(locked, *agent, policy);
                 return;
             }
-            if (std::ranges::mismatch(now.tokens, state.tokens).in1 == now.tokens.end())
-                state.messages = now.messages;
+            const bool extends =
+                std::ranges::mismatch(now.tokens, state.tokens).in1 == now.tokens.end();
+            if (extends) state.messages = now.messages;
         }
     }
     put(std::move(state));
@@ -409,7 +415,8 @@ result<void> agent_cache_store::fork(const agent_id& from, const agent_id& to, b
         agent.names.resize(agent.state->blocks.size());
         agent.kept_names = source->kept_names;
         agent.kept_names.resize(agent.state->states.size());
-        // Files that the source alone needs must not go before the first save.
+        // The fork retains the source's files: otherwise an erasure of the source could delete them
+        // before the fork's own manifest names them.
         agent.attempted = concatenated(agent.names, agent.kept_names);
         impl_->parts.blocks.retain(agent.attempted);
         index.add(locked, std::move(agent));
@@ -455,14 +462,15 @@ result<int> agent_cache_store::import_agent(const agent_id& id, readable_file& f
     auto state = read_agent_file(file, id, parts.options.fingerprint, parts.pool);
     if (!state) return state.error();
     if (auto ok = check(*state); !ok) return ok.error();
+    // Notes that the store writes itself mean nothing when they come from another store.
     for (const char* own : {sessions_note, model_note, model_name_note, private_note, states_note,
                             policy_note, written_note})
         state->notes.erase(own);
     const std::size_t added = own_notes + (state->states.empty() ? 0 : 1);
     if (state->notes.size() + added > manifest_notes_max)
         return failure{errc::corrupt, "it has too many notes"};
-    // The owner of the KV is not known from the file: no other sequence may ever run on these
-    // blocks.
+    // Nothing proves that this KV belongs to its tokens. A random salt gives the blocks names that
+    // no other agent's prompt can produce, so no other sequence ever runs on them.
     const std::string salt = random_bytes(state->private_salt.bytes.size());
     std::ranges::copy(salt, state->private_salt.bytes.begin());
     put(std::move(*state));
@@ -479,6 +487,7 @@ bool agent_cache_store::evict(const agent_id& id) { return impl_->room.evict(id)
 
 std::vector<agent_id> agent_cache_store::branches_of(const agent_id& session) const {
     std::set<agent_id> found;
+    // Adds `id` where the session names in its note include `session`.
     const auto look = [&](const agent_id& id, const std::string& note) {
         const bool is_other = id.tenant() == session.tenant() && id != session;
         if (is_other && names_session(note, session.str())) found.insert(id);

@@ -181,8 +181,8 @@ class agent_cache_store {
     struct impl;
 
   public:
-    /// While it lives, the agent's files are not removed to make room. Movable; may not outlive the
-    /// store.
+    /// While it lives, the agent's files are not removed to free disk space. Movable; may not
+    /// outlive the store.
     class pin {
       public:
         pin(pin&& other) noexcept
@@ -241,18 +241,19 @@ class agent_cache_store {
         std::uint64_t bytes_ = 0;
     };
 
-    /// Blocks. Creates the directory (0700), takes its lock, brings an older format up to date,
-    /// removes temporaries, reads every manifest, deletes block files that no manifest needs, and
-    /// memories until the disk budget is kept; a store that joins others (store_options::share)
-    /// reads its own model's manifests alone. A manifest that is torn or incompatible makes its
+    /// Blocks. Opens the store on its directory. The first store of a process on that directory
+    /// creates it (mode 0700), locks it, brings an older format up to date, removes temporary
+    /// files, reads every manifest, deletes block files that no manifest needs, and removes
+    /// memories until the disk budget is kept. A store that joins others (store_options::share)
+    /// reads only the manifests of its own model. A manifest that is torn or incompatible makes its
     /// agent absent and is counted, never fatal. Errors: locked (naming the directory);
-    /// incompatible, where a later program has made the directory, untouched then; io,
+    /// incompatible, where a later program has made the directory, which is left as it is; io;
     /// out_of_space.
     static result<std::unique_ptr<agent_cache_store>> open(store_options options, block_pool& pool);
     ~agent_cache_store();
 
-    /// Returns: the tenant who shows `credential`, the same after every restart. The credential
-    /// cannot be computed from it without the directory's secret.
+    /// Returns: the tenant that `credential` (an API key) identifies, the same after every restart.
+    /// The credential cannot be computed from the tenant id without the directory's secret.
     tenant_id tenant(std::string_view credential) const;
 
     /// Returns: the agent's newest published state, or null. Marks nothing as used.
@@ -297,7 +298,8 @@ class agent_cache_store {
     /// then a waiting prompt may have to give up its blocks in the pool. Returns: nothing where the
     /// agent has parted from these tokens already and a file that is needed may be gone.
     std::optional<kept_files> keep_files(const agent_state& state, int tokens);
-    /// Returns: `state` without the blocks that are in files too, or null where it has none such.
+    /// Returns: a copy of `state` that lacks the blocks and recurrent states which are in files
+    /// too, so that dropping `state` frees their frames; null where no hot part of it is in a file.
     std::shared_ptr<const agent_state> without_saved(const agent_state& state) const;
 
     /// Publishes `state` at once, replacing what the agent had, and marks it dirty. Requires: all
@@ -310,7 +312,7 @@ class agent_cache_store {
     /// the agent's tokens, the agent's messages stay.
     void put_unfinished(agent_state state);
 
-    /// Marks the agent, which need not exist, as in use.
+    /// Returns: a pin on the agent, which need not exist yet; see class pin.
     [[nodiscard]] pin hold(const agent_id& id);
 
     /// Blocks. Writes what is new of the agent's newest state (full blocks, tail, manifest), in an
@@ -337,11 +339,12 @@ class agent_cache_store {
     /// for a block file; those of `blocks`; io, out_of_space. The agent is as it was then.
     result<void> adopt(const agent_id& id, const std::string& manifest, const file_source& blocks);
 
-    /// Whether the disk quota takes this manifest, of whatever model, only when there is no other
-    /// left to take: what it says is nowhere else yet. Not remembered over a restart.
+    /// Marks a manifest, of whatever model, as one that the disk quota removes only when nothing
+    /// else is left to remove, because its content was not uploaded anywhere yet; `is_spared` false
+    /// takes the mark away. Not remembered over a restart.
     void spare(const std::string& manifest, bool is_spared);
 
-    /// Returns: none yet, to be made larger.
+    /// Returns: a reservation of 0 bytes for the tenant; disk_room::grow() makes it larger.
     disk_room reserve_disk(const tenant_id& tenant) { return {*impl_, tenant}; }
 
     /// The store's records that are not agents' memories.
@@ -392,7 +395,8 @@ class agent_cache_store {
         std::uint64_t in_all = 0;    // since it was made
         bool is_over_bound = false;  // as in agent_summary
     };
-    /// Ends a turn of the agent. Returns: what was written for it; nothing for one that is gone.
+    /// Ends a turn of the agent, so that counting begins at 0 for the next one. Returns: the bytes
+    /// that were written for the agent; all 0 for an agent that is unknown.
     written_bytes end_turn(const agent_id& id);
     /// Returns: what was written today (UTC) for all agents of the directory.
     std::uint64_t bytes_written_today() const;
@@ -430,10 +434,11 @@ class agent_cache_store {
     /// The same of one agent.
     std::vector<other_memory> inspect_others(const agent_id& id) const;
     tenant_usage usage(const tenant_id& tenant) const;
-    /// Returns: what befell the directory since the last call, in a sentence for the log; empty:
-    /// nothing. Agents that were saved may be dirty again then.
+    /// Returns: a sentence for the log about files that were removed from outside since the last
+    /// call, with the number of agents that are dirty again for it; empty where nothing happened.
     std::string take_warning();
-    /// Returns: those that are not all on disk, the hardest to do without first (tier_policy).
+    /// Returns: the agents whose newest memory is not completely on disk, the most valuable one
+    /// first (tier_policy), so that a shutdown saves that one first.
     std::vector<agent_id> dirty_agents() const;
     const store_probe& probe() const noexcept;
 

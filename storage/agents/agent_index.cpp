@@ -14,9 +14,12 @@ namespace {
 
 using std::chrono::system_clock;
 
-/// So many removed agents are remembered as such.
+/// How many evicted agents the index remembers as evicted. Beyond it a miss is reported without a
+/// reason.
 constexpr std::size_t absent_max = 65536;
 
+/// Whether the pool gets frames back when this state is dropped: nobody else shares one of its
+/// blocks or recurrent states.
 bool frees_frames(const agent_state& state) {
     const auto is_last = [](const kv_block_parts& block) {
         return block.full.use_count() == 1 || block.sliding.use_count() == 1;
@@ -26,7 +29,8 @@ bool frees_frames(const agent_state& state) {
                                [](const kept_state& each) { return each.state.use_count() == 1; });
 }
 
-/// Returns: the former state, null when these are its blocks and recurrent states already.
+/// Gives the agent's newest state other blocks and recurrent states; the rest of it is copied.
+/// Returns: the former state, null when nothing differs.
 state_ptr replace_blocks(agent_record& agent, std::vector<kv_block_parts> blocks,
                          std::vector<kept_state> states) {
     if (blocks == agent.state->blocks && states == agent.state->states) return nullptr;
@@ -119,7 +123,9 @@ state_ptr agent_index::find_same_prefix(const lock&, const agent_state& state,
     return same ? found->second.state : nullptr;
 }
 
-/// Keeps by_message_ in step with a change of an agent's state; null means none.
+/// Updates by_message_ when an agent's state changes from `former` to `now`; null means that there
+/// is none. Both lists of messages mostly begin alike, so only the entries after the first
+/// difference are touched.
 void agent_index::index_messages(const agent_id& id, const agent_state* former,
                                  const agent_state* now) {
     static const std::vector<message_end> none;
@@ -175,8 +181,6 @@ agent_index::outdated agent_index::publish(const lock& locked, agent_state state
     return out;
 }
 
-/// A state that is not saved yet relies on the siblings of blocks that its window has passed: they
-/// stay, whatever becomes of the agent that it has them from.
 void agent_index::pin_passed(agent_record& agent, const std::vector<block_hash>& names,
                              std::size_t tokens) const {
     if (!shape_.layout().slides()) return;
@@ -187,8 +191,6 @@ void agent_index::pin_passed(agent_record& agent, const std::vector<block_hash>&
         }
 }
 
-/// Sliding frames that the window has passed and no file has yet may be in the pool as part of an
-/// earlier state, of this agent or another: then `block` gets them, to be saved with it.
 void agent_index::add_unsaved_sliding(const block_place& at, kv_block_parts& block) const {
     constexpr kv_part part = kv_part::sliding;
     if (!shape_.layout().slides() || block.sliding != nullptr || !at.full) return;
@@ -234,7 +236,8 @@ state_ptr agent_index::add_restored(const lock&, const agent_state& from,
     for (std::size_t i = 0; i < restored.size() && has(agent, i, shape_.place(from, names, i));
          ++i) {
         if (blocks[i].full == nullptr) blocks[i].full = restored[i].full;
-        // The window of an earlier place is the running sequence's affair.
+        // Sliding frames before the window of the agent's newest state are of use only to the
+        // sequence that asked for them, which holds them itself.
         if (i >= sliding_from && blocks[i].sliding == nullptr)
             blocks[i].sliding = restored[i].sliding;
     }
@@ -254,7 +257,8 @@ state_ptr agent_index::set_policy(const lock&, agent_record& agent, const memory
     return std::exchange(agent.state, std::move(state));
 }
 
-/// KV that no recurrent state reaches is of no use, nor is a state without KV: they go together.
+/// KV without a recurrent state cannot be continued from, nor a state without KV: both are dropped
+/// together.
 state_ptr agent_index::drop_blocks(const lock&, agent_record& agent) {
     std::vector<kept_state> states = agent.state->states;
     for (kept_state& each : states) each.state.reset();
@@ -287,7 +291,8 @@ block_ptr agent_index::find_block(const lock&, const agent_state& state, const b
     return newest->second.state->blocks[wanted.index].at(wanted.part);
 }
 
-/// Whether this is the agent's block of that number: a name alone proves nothing.
+/// Whether block number `index` of the agent is the block at `at`: with the same name, salt, parent
+/// and token ids, for two blocks may have the same name by chance.
 bool agent_index::has(const agent_record& agent, std::size_t index, const block_place& at) const {
     if (index >= agent.names.size() || agent.names[index] != at.name) return false;
     if (shape_.salt_of(*agent.state) != at.identity.tenant_salt) return false;
@@ -345,7 +350,8 @@ agent_index::clean_agent agent_index::most_dispensable(const lock&, system_clock
     for (auto& [id, agent] : agents_) {
         if ((keep != nullptr && id == *keep) || agent.dirty || !shape_.any_hot(*agent.state))
             continue;
-        // Whose blocks others have too frees nothing, or only together with them.
+        // An agent whose blocks are all shared frees no frame by itself, so it ranks below one
+        // that does.
         const clean_agent::score_type score{
             -static_cast<int>(agent.claim), frees_frames(*agent.state),
             dispensability(now - agent.last_used, agent.state->tokens.size())};
@@ -367,6 +373,8 @@ state_ptr agent_index::evict_passed_of_failed(const lock& locked) {
     return nullptr;
 }
 
+/// The agent's files, if an older version is there, become a foreign manifest: the quota may remove
+/// them, and the next opening reads them.
 state_ptr agent_index::forget_failed(const lock& locked, const agent_id* keep) {
     const agent_id* oldest = nullptr;
     for (const auto& [id, agent] : agents_) {
@@ -389,7 +397,8 @@ state_ptr agent_index::forget_failed(const lock& locked, const agent_id* keep) {
 
 namespace {
 
-/// Whether a manifest may go for something of `owner`; null: of anybody.
+/// Whether a manifest may be removed to make room for `owner`: its own, and leftovers that belong
+/// to no agent. Null: for anybody, so every manifest may go.
 bool may_go_for(const tenant_id* owner, const std::optional<agent_id>& agent) {
     return owner == nullptr || !agent || agent->tenant() == *owner;
 }
@@ -403,7 +412,8 @@ agent_index::removal agent_index::choose_removal(const lock&, system_clock::time
     const auto is_free = [&](const std::string& path) {
         return !commons_->turns.contains(path) && !in_vain.contains(path);
     };
-    // What waits for its upload is nowhere else, and goes last.
+    // Greater is removed first. A manifest that waits for its upload exists nowhere else, so it is
+    // the last one.
     const auto score_of = [&](const std::string& path, memory_claim claim, double dispensable) {
         return std::tuple(!commons_->spared.contains(path), -static_cast<int>(claim), dispensable);
     };
@@ -425,6 +435,7 @@ agent_index::removal agent_index::choose_removal(const lock&, system_clock::time
         for (const auto& [id, each] : member->agents_) {
             if (!may_go_for(owner, id)) continue;
             const double score = dispensability(now - each.last_used, each.state->tokens.size());
+            // The best that score_of() could give, before the path is made, which costs time.
             const std::tuple best{true, -static_cast<int>(each.claim), score};
             if (best <= most || each.dirty || member->held_.contains(id)) continue;
             const std::string path = member->shape_.manifest_of(id);
@@ -516,7 +527,7 @@ agent_index::left_agents agent_index::leave(const lock& locked, const block_hash
             kept.agent = id;
             add_foreign(locked, shape_.manifest_of(id), std::move(kept));
         } else if (agent.save_failed && !kept.names.empty()) {
-            // Its manifest may be there all the same.
+            // A failed save may have written its manifest all the same.
             add_foreign(locked, shape_.manifest_of(id), std::move(kept));
         } else {
             left.unneeded.insert(left.unneeded.end(), kept.names.begin(), kept.names.end());
@@ -539,9 +550,9 @@ foreign_manifest agent_index::reconcile(const lock& locked, const std::set<std::
     std::size_t made_dirty = 0;
     for (auto& [id, agent] : agents_) {
         const std::string path = shape_.manifest_of(id);
-        // Its next manifest is a whole one, wherever the last is.
+        // Its next manifest is written as a whole, since the file to append to may be gone.
         agent.appendable.reset();
-        // One that is being saved or removed keeps its own books.
+        // A manifest that is being saved or removed is accounted for by that save or removal.
         if (gone.contains(path) && !commons_->turns.contains(path)) {
             left.bytes += std::exchange(agent.manifest_bytes, 0);
             agent.attempted.insert(agent.attempted.end(), agent.saved.begin(), agent.saved.end());
@@ -563,7 +574,8 @@ foreign_manifest agent_index::reconcile(const lock& locked, const std::set<std::
     return left;
 }
 
-/// Whether the agent is not on disk as it should be, and all that is missing there is in the pool.
+/// Whether files of the agent are missing and the pool still has every block that they held, so
+/// that a save can write them again.
 bool agent_index::can_be_written_again(const agent_record& agent, bool lacks_manifest) const {
     bool lost = lacks_manifest;
     for (std::size_t i = 0; i < agent.names.size(); ++i)

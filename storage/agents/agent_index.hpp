@@ -66,11 +66,11 @@ struct agent_record {
     std::chrono::system_clock::time_point last_used{};
     // Retained for the manifest on disk: the names of blocks, then those of recurrent states.
     std::vector<block_hash> saved;
-    std::size_t saved_blocks = 0;  // of them, those of blocks
+    std::size_t saved_blocks = 0;  // how many of `saved` are blocks; the rest are states
     // Retained for manifests whose write failed, perhaps too late to be undone, and for states that
     // no manifest speaks of yet.
     std::vector<block_hash> attempted;
-    std::set<block_hash> pinned;  // the latter
+    std::set<block_hash> pinned;  // those of the states that no manifest speaks of
     std::uint64_t manifest_bytes = 0;
     std::optional<manifest_journal> appendable;  // unknown after an opening or a failed save
     memory_claim claim = memory_claim::none;     // what weigh_claims() found last
@@ -142,6 +142,7 @@ class agent_index {
     agent_record& add(const lock&, agent_record agent);
     /// The same without an entry by text, which add_texts() makes for all agents.
     agent_record& add_without_text(const lock&, agent_record agent);
+    /// Makes the entries by text of all agents, once add_without_text() has added them.
     void add_texts(const lock&);
     /// Takes an agent out. Requires: there is one.
     agent_record take(const lock&, const agent_id& id);
@@ -151,38 +152,45 @@ class agent_index {
                                           std::string_view text, std::size_t count_max) const {
         return by_text_.closest(tenant, text, count_max);
     }
+    /// Returns: where the tenant's answer with this id ends, if an agent still has it.
     std::optional<message_place> find_message(const lock&, const tenant_id& tenant,
                                               const std::string& id) const;
     /// Returns: the agent's newest state where its first `tokens` tokens are those of `state`, with
     /// blocks of the same salt, else null.
     state_ptr find_same_prefix(const lock&, const agent_state& state, std::size_t tokens) const;
 
-    // --- states ---
+    // What publish() replaced. The caller destroys it after releasing the lock.
     struct outdated {
-        state_ptr former, with_passed;
+        state_ptr former;       // the agent's state before
+        state_ptr with_passed;  // the new one as it was with sliding frames that left the window
         std::vector<block_ptr> duplicates;
         std::vector<recurrent_ptr> duplicate_states;
     };
-    /// Makes `state` the newest of its agent, which need not exist, dirty, and shares its blocks.
-    /// Requires: `names` are its blocks'.
+    /// Makes `state` the newest one of its agent, which need not exist yet, and marks the agent
+    /// dirty. A block that another agent has in the pool already replaces the state's own copy of
+    /// it. Requires: `names` are the names of the state's blocks.
     outdated publish(const lock&, agent_state state, std::vector<block_hash> names);
-    /// Gives the agent those of another state's blocks that it has neither in the pool nor on disk;
-    /// it is dirty then. Returns: the former state, or null when there are none.
+    /// Gives the agent the blocks of the state `from` that it has neither in the pool nor on disk;
+    /// the agent is dirty then. Returns: the former state, or null when there are none.
     state_ptr add_missing_blocks(const lock&, agent_record& agent, const agent_state& from,
                                  const std::vector<block_hash>& names);
-    /// Makes blocks that were restored of `from`, and the recurrent state after the first `tokens`
-    /// tokens, part of its agent's newest state, where that has the same ones. Returns: the former
-    /// state, or null.
+    /// Adds blocks that were read for the state `from`, and the recurrent state `kept` after its
+    /// first `tokens` tokens, to its agent's newest state, as far as the two have the same blocks.
+    /// Returns: the former state, or null when the agent is gone or nothing was added.
     state_ptr add_restored(const lock&, const agent_state& from,
                            const std::vector<block_hash>& names,
                            const std::vector<kv_block_parts>& restored, std::size_t tokens = 0,
                            const recurrent_ptr& kept = {});
-    /// Takes all of a clean agent's blocks out. Returns: the former state, null when it had none.
+    /// Drops all blocks of a clean agent from the pool. Returns: the former state, null when it had
+    /// none.
     state_ptr drop_blocks(const lock&, agent_record& agent);
+    /// Which of the sliding frames before the window drop_passed() drops: those that are on disk,
+    /// or all.
     enum class passed_frames { saved, all };
-    /// Returns: the former state.
+    /// Gives the agent another policy, which makes it dirty. Returns: the former state.
     state_ptr set_policy(const lock&, agent_record& agent, const memory_policy& policy);
-    /// Takes sliding frames out that the agent's next token does not need. Returns: as above.
+    /// Removes sliding frames before the window, which the agent's next token does not need, from
+    /// its state. Returns: the former state, null when there were none.
     state_ptr drop_passed(const lock&, agent_record& agent, passed_frames dropped);
 
     // --- blocks ---
@@ -221,14 +229,16 @@ class agent_index {
     };
     clean_agent most_dispensable(const lock&, std::chrono::system_clock::time_point now,
                                  const agent_id* keep);
-    /// Evicts it. Returns: its former state, null when there is none.
+    /// Evicts the agent that most_dispensable() finds. Returns: its former state, null when there
+    /// is none.
     state_ptr evict_clean(const lock&, std::chrono::system_clock::time_point now,
                           const agent_id* keep);
-    /// Takes sliding frames out of an agent whose save has failed. Returns: as above.
+    /// Drops the sliding frames before the window, also those that are not on disk, of one agent
+    /// whose last save failed. Returns: its former state, null when no such agent has any.
     state_ptr evict_passed_of_failed(const lock&);
-    /// Forgets the agent, unused for longest, whose save has failed and that nobody holds. An older
-    /// version on disk waits for the next opening, or goes with the next removal. Returns: as
-    /// above.
+    /// Forgets, of the agents whose last save failed and that nobody holds, the one unused for
+    /// longest, but not `keep`. An older version on disk is read at the next opening, unless the
+    /// quota removes it before. Returns: its former state, null when there is none.
     state_ptr forget_failed(const lock&, const agent_id* keep);
 
     // --- files ---
@@ -247,12 +257,13 @@ class agent_index {
     /// `owner`: only leftovers, and this tenant's memories; null: everybody's.
     removal choose_removal(const lock&, std::chrono::system_clock::time_point now,
                            const std::set<std::string>& in_vain, const tenant_id* owner = nullptr);
-    /// What a manifest takes that choose_removal() may choose.
+    /// What the quota would gain by removing one manifest that choose_removal() may choose.
     struct removable {
         std::uint64_t manifest_bytes = 0;
         std::span<const block_hash> saved, attempted;  // blocks that it retains
     };
-    /// Calls `visit` with each, in no order, until it returns false.
+    /// Calls `visit` with each manifest that choose_removal() may choose, in no order, until it
+    /// returns false.
     void visit_removables(const lock&, const std::set<std::string>& in_vain, const tenant_id* owner,
                           const std::function<bool(const removable&)>& visit) const;
     void add_foreign(const lock&, const std::string& path, foreign_manifest manifest) {
@@ -273,22 +284,25 @@ class agent_index {
     };
     left_agents leave(const lock&, const block_hash& fingerprint);
 
-    /// Whether the disk gives up this manifest only when it has no other.
+    /// Sets whether the quota removes this manifest only after all others.
     void spare(const lock&, const std::string& path, bool is_spared) {
         if (is_spared)
             commons_->spared.insert(path);
         else
             commons_->spared.erase(path);
     }
-    /// Takes a manifest that is gone, or about to be, off the books of the foreign ones.
+    /// Removes a manifest that is gone, or about to be, from the foreign ones. Returns: what was
+    /// known of it; an empty one where it was none of them.
     foreign_manifest take_foreign(const lock&, const std::string& path);
-    /// Why the agent of this manifest is not here: what became of the manifest, else that the agent
-    /// is another model's (model_changed), or that of the same `weights` in another form
-    /// (incompatible); none when nothing is known of it. `id`: to look for with other members.
+    /// Returns: why the agent of this manifest path has no memory here: what happened to the
+    /// manifest; else model_changed where other weights have a memory of it, incompatible where the
+    /// same `weights` in another form have one; none when nothing is known of the agent. `id`: the
+    /// agent, to look for among the other loaded models; null: not looked for.
     shortfall why_absent(const lock&, const std::string& path, const std::string& weights,
                          const agent_id* id = nullptr) const;
+    /// Notes why the agent of this manifest has no memory any more, for why_absent().
     void set_absent(const lock&, const std::string& path, shortfall why);
-    /// Says that the memory of this manifest was to be kept and is gone all the same.
+    /// Notes that the memory of this manifest was removed although its policy was to keep it.
     void set_unkept(const lock&, const std::string& path);
     bool is_unkept(const lock&, const std::string& path) const {
         return commons_->unkept.contains(path);
@@ -296,9 +310,10 @@ class agent_index {
 
     /// Returns: the paths of all manifests that are on disk, but for other members'.
     std::vector<std::string> manifests(const lock&) const;
-    /// Takes manifests of `gone` off the books, and makes the agents dirty that are not on disk as
-    /// they should be and can be written again. Returns: what the manifests of others took and
-    /// retained, and the bytes of the agents'.
+    /// Removes the manifests in `gone`, whose files were removed from outside, from the index.
+    /// Agents that lack files which the pool can write again become dirty. Returns: the bytes of
+    /// all those manifests, and the blocks that the foreign ones of them retained, for the caller
+    /// to release.
     foreign_manifest reconcile(const lock&, const std::set<std::string>& gone);
     /// How often that has happened: a save that finds it changed must start again.
     std::uint64_t reconciliations(const lock&) const { return commons_->reconciliations; }
@@ -308,8 +323,9 @@ class agent_index {
         return std::exchange(made_dirty_, std::nullopt);
     }
 
-    // --- holding ---
+    // Counts one more pin on the agent.
     void hold(const lock&, const agent_id& id) { ++held_[id]; }
+    /// Counts one pin less. Requires: there is one.
     void release(const lock&, const agent_id& id);
     bool is_held(const lock&, const agent_id& id) const { return held_.contains(id); }
 
@@ -317,8 +333,14 @@ class agent_index {
     friend class manifest_turn;
     void index_messages(const agent_id& id, const agent_state* former, const agent_state* now);
     bool has(const agent_record& agent, std::size_t index, const block_place& at) const;
+    /// Retains the files of sliding blocks that lie before the window of the new state. Another
+    /// agent's earlier state may have written them, and they must not be deleted when that agent
+    /// goes: this state relies on them, and no manifest of its own names them yet.
     void pin_passed(agent_record& agent, const std::vector<block_hash>& names,
                     std::size_t tokens) const;
+    /// Puts the sliding half of a block that lies before the window into `block`, where an earlier
+    /// state of this or another agent has it in the pool and no file has it yet. So the next save
+    /// writes it.
     void add_unsaved_sliding(const block_place& at, kv_block_parts& block) const;
     bool can_be_written_again(const agent_record& agent, bool lacks_manifest) const;
 

@@ -22,7 +22,7 @@ struct piece_to_read {
     std::size_t reader;  // its index
     const block_file_reader::piece* piece;
     bool is_first;
-    /// Layer after layer, but for those that come first.
+    /// Sort key: pieces are read layer after layer; -1 puts those of the first block before all.
     int rank() const { return is_first ? -1 : piece->layers.front(); }
 };
 
@@ -33,7 +33,10 @@ struct read_order {
     std::vector<int> per_layer;
 };
 
-/// All of the block `first` comes first, then all of them layer by layer.
+/// Sorts the pieces of all files: first those of block number `first`, if any, then all others
+/// layer by layer. Also counts, for each of the `layers` layers, the pieces that have it.
+/// `missing[k]` is the block part that `readers[k]` reads; a reader that failed to open is left
+/// out.
 read_order order_of(const std::vector<result<block_file_reader>>& readers,
                     const std::vector<block_part>& missing, std::optional<std::size_t> first,
                     int layers) {
@@ -50,11 +53,13 @@ read_order order_of(const std::vector<result<block_file_reader>>& readers,
     return order;
 }
 
+/// The reason that a client is given for a fault of a file.
 shortfall shortfall_of(errc code) {
     if (code == errc::not_found) return shortfall::evicted;
     return code == errc::incompatible ? shortfall::incompatible : shortfall::corrupt;
 }
 
+/// The error code of a reason, where a caller needs the whole memory and not a prefix.
 errc errc_of(shortfall why) {
     if (why == shortfall::corrupt) return errc::corrupt;
     return why == shortfall::incompatible ? errc::incompatible : errc::not_found;
@@ -69,7 +74,8 @@ std::optional<restored_prefix> agent_restorer::restore_hot(const agent_state& st
     if (parts_.shape.layout().has_states()) {
         std::size_t i = count_kept_within(state.states, as_size(tokens));
         while (i > 0 && !may_resume_at(state, state.states[i - 1].tokens)) --i;
-        // Whether the rows of its group are there shows when its blocks are: that is for restore().
+        // The last position that a sequence may resume at. The rows of its group are looked at
+        // below, once its blocks are known; an earlier position is left to restore().
         if (i > 0 && state.states[i - 1].state == nullptr) return std::nullopt;
         restored.tokens = i > 0 ? static_cast<int>(state.states[i - 1].tokens) : 0;
         restored.state = i > 0 ? state.states[i - 1].state : nullptr;
@@ -91,8 +97,9 @@ result<restored_prefix> agent_restorer::restore(const agent_state& wanted, int t
     ASSERT(tokens >= 0 && as_size(tokens) <= wanted.tokens.size());
     const auto start = std::chrono::steady_clock::now();
     const std::size_t count = parts_.shape.count_for(as_size(tokens));
-    // While a prompt waited, the agent that it starts from may have gone on, and the file of what
-    // then was the end of its memory is gone: its newest state has the same tokens.
+    // While the prompt waited, its agent may have continued and been saved. That deletes the file
+    // of the last block, which was not full yet; the newest state has the same tokens in a longer
+    // block.
     state_ptr newest;
     if (count > 0 && wanted.blocks[count - 1].full == nullptr)
         newest =
@@ -102,10 +109,12 @@ result<restored_prefix> agent_restorer::restore(const agent_state& wanted, int t
     ASSERT(state.blocks.size() == work.names.size());
     work.found.tokens = tokens;
     work.found.blocks.resize(count);
-    // All but the block that has gone on.
+    // All blocks in the pool but the last one, where the newest state has a longer version of it.
     std::copy_n(wanted.blocks.begin(), count - (newest ? 1 : 0), work.found.blocks.begin());
     work.was_read.resize(count);
     bool is_first = true;
+    // Each round tries a prefix. Where something of it is lost, the next round tries a shorter one,
+    // until all that a prefix needs is there (at worst that of 0 tokens, which needs nothing).
     for (bool whole = false; !whole; is_first = false) {
         if (parts_.shape.layout().has_states()) {
             auto kept = bring_kept(work, wanted.states);
@@ -119,12 +128,12 @@ result<restored_prefix> agent_restorer::restore(const agent_state& wanted, int t
         if (!lost) return lost.error();
         whole = !*lost;
         if (whole && parts_.shape.layout().has_states() && !has_group_rows(work.found)) {
-            --work.found.tokens;  // from the place before
+            --work.found.tokens;  // so that the next round takes the recurrent state before
             whole = false;
             continue;
         }
         if (whole) continue;
-        // The prefix ends before what is lost, and another window is needed there.
+        // The prefix ends before the lost block, and needs other sliding blocks there.
         work.found.blocks.resize(**lost);
         work.found.tokens = static_cast<int>(**lost * parts_.shape.block_tokens());
     }
@@ -177,13 +186,17 @@ result<agent_state> agent_restorer::restore_whole(const agent_state& state) {
     return whole;
 }
 
-/// Whether a sequence that has the recurrent state there has all else that it needs: blocks keep
-/// the f16 rows of their last group only.
+/// Whether a sequence can continue after `tokens` tokens, given the recurrent state there. Some
+/// recipes quantise KV by groups of tokens and need the f16 rows of a group that has begun. A block
+/// keeps those rows for its last group only (its wide tail), so the position must be the start of a
+/// group or the end of the memory.
 bool agent_restorer::may_resume_at(const agent_state& state, std::size_t tokens) const {
     const auto place = static_cast<int>(tokens);
     return parts_.shape.layout().group_start(place) == place || tokens == state.tokens.size();
 }
 
+/// Whether the last block has the f16 rows of the group that the restored prefix ends in. True
+/// where it ends at the start of a group: then no rows are needed.
 bool agent_restorer::has_group_rows(const restored_prefix& restored) const {
     const kv_layout& layout = parts_.shape.layout();
     if (layout.group_start(restored.tokens) == restored.tokens) return true;
@@ -196,8 +209,9 @@ bool agent_restorer::has_group_rows(const restored_prefix& restored) const {
     });
 }
 
-/// Blocks. Returns: the last place within `work.found` whose recurrent state is there; where others
-/// were lost `work.found` says why. Errors: pool_exhausted.
+/// Blocks. Looks for the last position within `work.found.tokens` whose recurrent state is in the
+/// pool or can be read. Returns: that position and its state; position 0 and null where there is
+/// none. Where a later one was lost `work.found` says why. Errors: pool_exhausted.
 result<agent_restorer::kept_choice> agent_restorer::bring_kept(restoration& work,
                                                                std::span<const kept_state> kept) {
     for (std::size_t i = count_kept_within(kept, as_size(work.found.tokens)); i-- > 0;) {
@@ -212,7 +226,8 @@ result<agent_restorer::kept_choice> agent_restorer::bring_kept(restoration& work
     return kept_choice{};
 }
 
-/// Blocks. Errors: pool_exhausted, and those of read_state_file().
+/// Blocks. Gets one recurrent state, from the pool or from its file, and makes it known to the
+/// index. Adds what it reads to `bytes_read`. Errors: pool_exhausted, those of read_state_file().
 result<recurrent_ptr> agent_restorer::bring_kept(const restoration& work, const kept_state& each,
                                                  std::uint64_t& bytes_read) {
     if (each.state != nullptr) return each.state;
@@ -222,7 +237,7 @@ result<recurrent_ptr> agent_restorer::bring_kept(const restoration& work, const 
     const std::string path = parts_.full_path(block_path(at.name, kv_part::state));
     room_.free_frames_for(work.state.id, frames);
     auto read = read_state_file(parts_.files, path, at.identity, parts_.pool);
-    // Somebody else may have taken the room.
+    // Another thread may take the frames that were just freed: free some and try again.
     while (!read && read.error().code == errc::pool_exhausted &&
            room_.free_frames_for(work.state.id, frames))
         read = read_state_file(parts_.files, path, at.identity, parts_.pool);
@@ -238,15 +253,17 @@ result<recurrent_ptr> agent_restorer::bring_kept(const restoration& work, const 
     return parts_.index.adopt_kept(agent_index::lock(parts_.index), at, std::move(read->state));
 }
 
+/// Returns: a block part that is in the pool, as part of the state that is restored or of another
+/// one; null where it is on disk at most.
 block_ptr agent_restorer::find_hot(const restoration& work, const block_part& part) const {
     if (const block_ptr& own = work.state.blocks[part.index].at(part.part)) return own;
     const block_place at = parts_.shape.place(work.state, work.names, part.index);
     return parts_.index.find_block(agent_index::lock(parts_.index), work.state, part, at);
 }
 
-/// Blocks. Puts what is needed into `work.found`, from the pool or from disk. Returns: the first
-/// block, in the order given, that is lost, if any; then `work.found` says why. Errors:
-/// pool_exhausted.
+/// Blocks. Fills `work.found.blocks` with the parts in `needed`, from the pool or from disk. Calls
+/// `early`, which may be null, while the files are read. Returns: the number of the first block, in
+/// the order of `needed`, that is lost, if any; then `work.found` says why. Errors: pool_exhausted.
 result<std::optional<std::size_t>> agent_restorer::bring(restoration& work,
                                                          const std::vector<block_part>& needed,
                                                          prefix_receiver* early) {
@@ -287,7 +304,7 @@ result<std::optional<std::size_t>> agent_restorer::bring(restoration& work,
         const failure& why = reads[k].error();
         if (why.code == errc::pool_exhausted) return why;
         lost = i;
-        // A sibling that was never written is no damage.
+        // The sliding half of a block is not always written, so a missing one is no damage.
         if (part == kv_part::full || parts_.blocks.is_known(work.names[i], part))
             count_damage(work.names[i], part, why.code);
         restored.why = shortfall_of(why.code);
@@ -296,9 +313,11 @@ result<std::optional<std::size_t>> agent_restorer::bring(restoration& work,
     return lost;
 }
 
-/// Blocks. Reads parts of a state's blocks straight into frames, several at a time: first all of
-/// the block that a sequence copies since it goes on in it, then of all of them one layer after the
-/// other.
+/// Blocks. Reads the parts in `missing` straight into frames, several files at a time. The last
+/// block of the prefix, where it is not full, comes first and whole, because a sequence copies it
+/// before it starts; all others follow one layer after the other. Calls `begun`, if it is set,
+/// after that first block was read and while the rest is not. Returns: for each part its block, or
+/// why it was lost.
 std::vector<result<block_read>> agent_restorer::read_parts(const restoration& work,
                                                            const std::vector<block_part>& missing,
                                                            const frames_taken& begun) {
@@ -320,6 +339,8 @@ std::vector<result<block_read>> agent_restorer::read_parts(const restoration& wo
     std::map<std::size_t, failure> lost;  // by index into `missing`
     for (std::size_t k = 0; k < readers.size(); ++k)
         if (!readers[k]) lost.emplace(k, readers[k].error());
+    // Reads pieces in parallel, in order. A fault marks the part as lost and the arrival as failed,
+    // and the others are read all the same.
     const auto read = [&](std::span<const piece_to_read> some) {
         parts_.workers.run(some.size(), [&](std::size_t i) {
             const piece_to_read& each = some[i];
@@ -353,7 +374,8 @@ std::vector<result<block_read>> agent_restorer::read_parts(const restoration& wo
     return reads;
 }
 
-/// At most: of a block that ends inside a group the file may hold the wide tail.
+/// Returns: the frames that reading the part takes at most. A block that ends inside a group of its
+/// recipe may bring the f16 rows of that group (its wide tail), in frames of their own.
 std::size_t agent_restorer::frames_of(const block_part& part, const restoration& work) const {
     const kv_layout& layout = parts_.shape.layout();
     const auto end = static_cast<int>(
@@ -362,7 +384,8 @@ std::size_t agent_restorer::frames_of(const block_part& part, const restoration&
     return frames_of_block(layout, part.part) + (is_cut ? layout.wide_frames(part.part) : 0);
 }
 
-/// Blocks. Makes room by evicting clean agents.
+/// Blocks. Opens the file of a block part, checks its header and takes the frames for it, for which
+/// clean agents are evicted. `keep_open`: false opens the file again for each piece that is read.
 result<block_file_reader> agent_restorer::open_file(const restoration& work, const block_part& part,
                                                     bool keep_open) {
     const auto at = parts_.shape.place(work.state, work.names, part.index);
@@ -371,13 +394,15 @@ result<block_file_reader> agent_restorer::open_file(const restoration& work, con
                                   keep_open);
     };
     auto file = open();
-    // Somebody else may have taken the room.
+    // Another thread may take the frames that were just freed: free some and try again.
     while (!file && file.error().code == errc::pool_exhausted &&
            room_.free_frames_for(work.state.id, frames_of(part, work)))
         file = open();
     return file;
 }
 
+/// Counts a file that is missing or damaged, distrusts it, so that it is not read again, and marks
+/// agents dirty that still have the block in the pool, so that their next save replaces it.
 void agent_restorer::count_damage(const block_hash& name, kv_part part, errc code) {
     const bool is_state = part == kv_part::state;
     if (code == errc::not_found)
@@ -385,7 +410,6 @@ void agent_restorer::count_damage(const block_hash& name, kv_part part, errc cod
     else
         ++(is_state ? parts_.probe.states_corrupt : parts_.probe.blocks_corrupt);
     parts_.blocks.distrust(name, part);
-    // An agent that still has the block in the pool writes the file again.
     parts_.index.mark_damaged(agent_index::lock(parts_.index), name, part);
 }
 

@@ -31,18 +31,20 @@ class agent_restorer {
     std::optional<restored_prefix> restore_hot(const agent_state& state, int tokens);
 
   private:
-    /// A state, the names of its blocks, and what is there of it so far.
+    /// One restore under way: the state, the names of its blocks, and what was brought into the
+    /// pool so far.
     struct restoration {
         const agent_state& state;
         const std::vector<block_hash> names;
         restored_prefix found{};
         std::vector<bool> was_read{};  // by block
     };
-    /// Takes the frames of all that is missing, in its order, while they are being filled.
+    /// Receives the frames of all missing parts, in the order of `missing`, while they are being
+    /// filled.
     using frames_taken =
         std::function<void(const std::vector<block_ptr>&, std::shared_ptr<prefix_arrival>)>;
 
-    /// Where a sequence may go on from, and with what.
+    /// A position at which a sequence may resume, and the recurrent state there.
     struct kept_choice {
         int tokens = 0;  // 0: nowhere
         recurrent_ptr state{};

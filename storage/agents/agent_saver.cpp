@@ -33,7 +33,9 @@ result<save_report> agent_saver::save(const agent_id& id, save_extent extent) {
     return report;
 }
 
-/// Requires: the agent's turn.
+/// Blocks. One attempt to save the agent: takes a snapshot, plans and writes its files, then brings
+/// the index up to date. Where it fails, `left` notes what may be repaired before another attempt.
+/// Requires: the caller has the manifest_turn of `path`.
 result<save_report> agent_saver::save_once(const agent_id& id, const std::string& path,
                                            save_extent extent, cache_directory::repairs& left) {
     if (auto ok = directory_.check(id, path); !ok) return ok.error();
@@ -65,7 +67,8 @@ result<save_report> agent_saver::save_once(const agent_id& id, const std::string
         if (report) agent.is_over_bound = false;
         with_passed = parts_.index.drop_passed(locked, agent, agent_index::passed_frames::saved);
         if (!report) {
-            // What the manifest needs stays: the file may have been written all the same.
+            // The manifest may have been written all the same, so the blocks that it names are
+            // retained further.
             agent.attempted = concatenated(std::move(agent.attempted), all_names);
             return report;
         }
@@ -86,7 +89,9 @@ result<save_report> agent_saver::save_once(const agent_id& id, const std::string
     return report;
 }
 
-/// Requires: the agent's turn.
+/// Copies from the index what a save needs, so that it can write without the lock. The snapshot has
+/// no state where the agent is gone, clean, or has nothing to save in this extent. Requires: the
+/// caller has the manifest_turn of the agent.
 agent_saver::snapshot agent_saver::take_snapshot(const agent_id& id, save_extent extent) {
     const agent_index::lock locked(parts_.index);
     agent_record* agent = parts_.index.find(locked, id);
@@ -103,12 +108,14 @@ agent_saver::snapshot agent_saver::take_snapshot(const agent_id& id, save_extent
                    agent->bytes_of_turn};
     if (extent == save_extent::full_blocks) saved.state = without_tail(*agent, saved.names);
     if (saved.state) choose_kept(*agent, saved);
-    // Whatever goes wrong from here on, the file may then end with anything.
+    // If this save fails, nobody knows how the manifest ends. So the index forgets that it can be
+    // appended to until a save has succeeded.
     if (saved.state) saved.before = std::exchange(agent->appendable, std::nullopt);
     return saved;
 }
 
-/// A state that is neither in the pool nor on disk is lost, and one that waits is not written yet.
+/// Puts the recurrent states into the snapshot that its manifest can name. Left out are states that
+/// are lost (neither in the pool nor on disk), and those that are still waiting to be written.
 void agent_saver::choose_kept(const agent_record& agent, snapshot& saved) const {
     for (std::size_t i = 0; i < agent.kept_names.size(); ++i) {
         const kept_state& each = agent.state->states[i];
@@ -120,8 +127,8 @@ void agent_saver::choose_kept(const agent_record& agent, snapshot& saved) const 
     }
 }
 
-/// Returns: the state as far as its blocks are full, `names` cut accordingly; null when that is not
-/// longer than what a manifest has already.
+/// Returns: the agent's state without its last block where that is not full, `names` shortened
+/// likewise; null when the manifest on disk has these blocks already.
 state_ptr agent_saver::without_tail(const agent_record& agent,
                                     std::vector<block_hash>& names) const {
     const std::size_t per_block = parts_.shape.block_tokens();
@@ -140,6 +147,8 @@ state_ptr agent_saver::without_tail(const agent_record& agent,
     return shorter;
 }
 
+/// Returns: a mark for each full block, by which the next save sees how much of the manifest on
+/// disk is still right: its name, and a hash of its text and of where its tokens end.
 std::vector<block_mark> agent_saver::marks_of(const agent_state& state,
                                               const std::vector<block_hash>& names) const {
     std::vector<block_mark> marks;
@@ -156,9 +165,11 @@ std::vector<block_mark> agent_saver::marks_of(const agent_state& state,
     return marks;
 }
 
-/// Returns: a record to append that brings what is new, or the whole file where there is nothing to
-/// append to, or where what was appended has come to be more than a file. `bytes_written`: for the
-/// agent, in all; encoded in a fixed width, so that the plan's size does not depend on it.
+/// Encodes the manifest of the snapshot. Returns: a record to append that has only what is new; or
+/// the whole file, where there is none to append to, or where the file would become more than twice
+/// as long as when it was last written whole. `bytes_written`: the bytes written for the agent
+/// since it was made; they are encoded in a fixed width, so the plan's size does not depend on
+/// them. Errors: those of encode_update() and encode_manifest().
 result<agent_saver::manifest_plan> agent_saver::plan_manifest(const snapshot& saved,
                                                               std::uint64_t bytes_written) const {
     const agent_state& state = *saved.state;
@@ -202,7 +213,7 @@ result<agent_saver::manifest_plan> agent_saver::plan_manifest(const snapshot& sa
         auto update = encode_update(agent, kept, before.seal);
         if (!update) return update.error();
         plan.file_bytes = saved.file_bytes + update->bytes.size();
-        // A page on top, so that small agents are not rewritten at every turn.
+        // 4 KiB more, so that the manifests of short conversations are not rewritten each turn.
         if (plan.file_bytes <= 2 * before.bytes_at_first + 4096) {
             plan.append = true;
             plan.bytes = std::move(update->bytes);
@@ -220,8 +231,8 @@ result<agent_saver::manifest_plan> agent_saver::plan_manifest(const snapshot& sa
     return plan;
 }
 
-/// Returns: an upper bound for what write_out() will write: bytes, files and the directories that
-/// they may need, the largest file.
+/// Returns: an upper bound of what write_out() needs: bytes; inodes, of files and the directories
+/// that they may need; the size of the largest file.
 evictor::unmet_write agent_saver::size_of_write(const snapshot& saved,
                                                 const manifest_plan& plan) const {
     evictor::unmet_write size;
@@ -254,7 +265,10 @@ evictor::unmet_write agent_saver::size_of_write(const snapshot& saved,
     return size;
 }
 
-/// If the file system is full despite the reservation, `left` says what is missing.
+/// Blocks. Reserves the bytes of the save, within the bound on writes and the disk quota, and
+/// writes the files. `relative` is the path of the manifest. Where the file system is full despite
+/// the reservation, `left.unmet` says what is missing. Errors: out_of_space, io and what the files
+/// gave.
 result<void> agent_saver::write_out(const std::string& relative, const snapshot& saved,
                                     manifest_plan& plan, cache_directory::repairs& left,
                                     save_report& report) {
@@ -282,6 +296,9 @@ result<void> agent_saver::write_out(const std::string& relative, const snapshot&
     return written;
 }
 
+/// Blocks. Writes in the order that the promise needs: block files, recurrent states, a sync of all
+/// of them, and the manifest that names them as the last one. So a crash leaves no manifest without
+/// its blocks.
 result<void> agent_saver::write_files(const std::string& relative, const snapshot& saved,
                                       manifest_plan& plan, disk_quota::promise& room,
                                       save_report& report) {
@@ -289,12 +306,13 @@ result<void> agent_saver::write_files(const std::string& relative, const snapsho
     if (auto ok = write_kept(saved, room, report); !ok) return ok;
     if (auto ok = parts_.blocks.make_lasting(concatenated(saved.names, saved.kept_names)); !ok)
         return ok;
-    // Once more: the manifest says what was written for the agent, itself included.
+    // Encoded a second time, since the manifest notes how many bytes were written for the agent,
+    // its own included. The note has a fixed width, so the size stays.
     const std::uint64_t bytes = plan.bytes.size();
-    auto told = plan_manifest(saved, saved.bytes_written + report.bytes_written + bytes);
-    if (!told) return told.error();
-    ASSERT(told->bytes.size() == bytes);
-    plan = std::move(*told);
+    auto final_plan = plan_manifest(saved, saved.bytes_written + report.bytes_written + bytes);
+    if (!final_plan) return final_plan.error();
+    ASSERT(final_plan->bytes.size() == bytes);
+    plan = std::move(*final_plan);
     const std::string path = parts_.full_path(relative);
     const auto ok = plan.append ? append_manifest(parts_.files, path, plan.bytes)
                                 : replace_file(parts_.files, path, plan.bytes);
@@ -306,11 +324,16 @@ result<void> agent_saver::write_files(const std::string& relative, const snapsho
     return {};
 }
 
+/// Blocks. Writes the files of blocks that have none yet, and publishes which full ones were
+/// stored, also when it fails. It goes on after a block that is lost (neither on disk nor in the
+/// pool) and returns that error at the end, so that the others are on disk.
 result<void> agent_saver::write_blocks(const snapshot& saved, disk_quota::promise& room,
                                        save_report& report) {
     std::optional<failure> lost;
-    std::set<std::size_t> made;
-    const auto tell = [&] { parts_.tell_stored(*saved.state, saved.names, made); };
+    std::set<std::size_t> written_blocks;
+    const auto publish_stored = [&] {
+        parts_.tell_stored(*saved.state, saved.names, written_blocks);
+    };
     for (std::size_t i = 0; i < saved.names.size(); ++i) {
         // A block that is only on disk is saved already; if its file is damaged, nobody here can
         // write it again.
@@ -323,18 +346,19 @@ result<void> agent_saver::write_blocks(const snapshot& saved, disk_quota::promis
             if (block == nullptr) continue;
             const block_place at = parts_.shape.place(*saved.state, saved.names, i);
             const auto written = parts_.blocks.ensure(at.name, at.identity, parts_.formats, *block);
-            if (!written) return tell(), written.error();
-            if (*written > 0 && part == kv_part::full) made.insert(i);
+            if (!written) return publish_stored(), written.error();
+            if (*written > 0 && part == kv_part::full) written_blocks.insert(i);
             room.spend(*written);
             report.bytes_written += *written;
             report.blocks_written += *written == 0 ? 0 : 1;
         }
     }
-    tell();
+    publish_stored();
     if (lost) return *lost;
     return {};
 }
 
+/// Blocks. Writes the recurrent states of the snapshot that have no file yet.
 result<void> agent_saver::write_kept(const snapshot& saved, disk_quota::promise& promised,
                                      save_report& report) {
     for (std::size_t i = 0; i < saved.kept.size(); ++i) {

@@ -24,7 +24,7 @@ class agent_saver {
     result<save_report> save(const agent_id& id, save_extent extent);
 
   private:
-    /// What is saved: a state as it was when its turn came.
+    /// The agent as it is when its save begins. The save works on this copy, without the lock.
     struct snapshot {
         state_ptr state;  // null when there is nothing to save
         std::vector<block_hash> names;

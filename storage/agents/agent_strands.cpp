@@ -17,6 +17,7 @@ namespace asio = boost::asio;
 
 struct agent_strands::impl {
     using strand = asio::strand<asio::thread_pool::executor_type>;
+    /// The queue of one agent.
     struct line {
         strand order;
         std::size_t pending = 0;
@@ -24,9 +25,10 @@ struct agent_strands::impl {
 
     impl(std::size_t thread_count, std::size_t most) : pending_max(most), threads(thread_count) {}
 
+    /// Runs one job of the agent on a thread of the pool, and then counts it as done.
     void run(const agent_id& agent, std::function<void()> job) noexcept {
         job();
-        job = nullptr;  // a waiter for the end also waits for what the job held
+        job = nullptr;  // drain() returns only after what the job captured is destroyed, too
         std::lock_guard lock(mutex);
         const auto found = lines.find(agent);
         // An idle agent has no strand, so that the map is never larger than what is pending.

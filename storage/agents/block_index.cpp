@@ -22,7 +22,9 @@ block_ptr block_index::find(const block_hash& name, const block_identity& identi
     return found->second.parts[index_of(part)].lock();
 }
 
-/// Returns: the block's, made where there is none.
+/// Returns: the entry of this block, added where there is none. One of the same name that is
+/// another block is replaced. Entries whose blocks have all left the pool are removed whenever the
+/// map has doubled, so that it never has more than twice the living ones (or 1,024).
 block_index::entry& block_index::entry_of(const block_hash& name, const block_identity& identity) {
     auto found = blocks_.find(name);
     if (found != blocks_.end() && found->second.is(identity)) return found->second;

@@ -51,6 +51,7 @@ cache_directory::~cache_directory() {
     parts_.blocks.release(left.unneeded);
 }
 
+/// Enters this store among those that have the directory open.
 void cache_directory::join() {
     const agent_index::lock locked(parts_.index);
     parts_.index.add_label(locked, parts_.options.fingerprint,
@@ -86,7 +87,6 @@ result<void> cache_directory::open_first() {
     return {};
 }
 
-/// What the stores that have the directory open know of this model's memories.
 result<void> cache_directory::take_over() {
     join();
     std::vector<read_file> files;
@@ -114,6 +114,7 @@ result<void> cache_directory::take_over() {
 }
 
 result<void> cache_directory::take_over(read_file file) {
+    // Whether reading the manifest failed with this code.
     const auto is = [&](errc code) { return !file.found && file.found.error().code == code; };
     if (!file.found && !is(errc::not_found) && !is(errc::corrupt) && !is(errc::incompatible) &&
         !is(errc::io))
@@ -143,7 +144,8 @@ result<void> cache_directory::make_directories() {
     return {};
 }
 
-/// Files that are nobody's business here take room all the same.
+/// Counts files and folders in the directory that are not the store's own: they take bytes of the
+/// budget all the same.
 result<void> cache_directory::count_others() {
     const auto entries = parts_.files.list(parts_.options.directory);
     if (!entries) return entries.error();
@@ -174,11 +176,14 @@ result<void> cache_directory::read_secret() {
         return {};
     }
     if (!found && found.error().code == errc::io) return found.error();
-    // There is no secret, or none that was written here. A new secret makes every tenant a new one.
+    // The file is missing or has another length. With a new secret every credential identifies a
+    // new tenant.
     home_.secret = random_bytes(secret_bytes);
     return replace_file(parts_.files, path, home_.secret);
 }
 
+/// Reads all manifests under "agents", several at once, and enters their agents. Temporary files
+/// are deleted; what else lies there only counts in the quota.
 result<void> cache_directory::read_manifests() {
     const auto entries = parts_.files.list(parts_.full_path("agents"));
     if (!entries) return entries.error();
@@ -208,7 +213,8 @@ result<void> cache_directory::read_manifests() {
     return {};
 }
 
-/// Everything about one manifest that needs no index. Thread: any.
+/// Reads and decodes one manifest into `file`. Uses no index, so several threads may run it at
+/// once.
 void cache_directory::read_manifest(read_file& file) const {
     understand(file,
                read_whole(parts_.files, parts_.full_path(file.relative), manifest_file_bytes_max));
@@ -233,7 +239,7 @@ void cache_directory::understand(read_file& file, const result<std::string>& byt
     }
     file.by = use_of(file);
     if (file.by == use::loaded_model) return;
-    // What no prompt is compared with takes no room.
+    // No prompt is compared with an agent of another model, so its text need not stay in RAM.
     manifest& bare = file.found->agent;
     bare.tokens = {};
     bare.token_ends = {};
@@ -241,7 +247,8 @@ void cache_directory::understand(read_file& file, const result<std::string>& byt
     bare.messages = {};
 }
 
-/// What the names of a manifest's recurrent states follow from.
+/// Returns: a state with only those parts of the manifest from which the names of its recurrent
+/// states are computed: tokens, salt and positions.
 agent_state cache_directory::words_of(const read_file& file) {
     agent_state state{*file.id};
     state.tokens = file.found->agent.tokens;
@@ -251,8 +258,6 @@ agent_state cache_directory::words_of(const read_file& file) {
     return state;
 }
 
-/// Who can use a manifest: the model that its name and contents say, where both say the same, and
-/// the loaded one where its tokens have these blocks. Takes the note of its salt out. Thread: any.
 cache_directory::use cache_directory::use_of(read_file& file) const {
     manifest& agent = file.found->agent;
     std::string_view salt = parts_.shape.salt_of(*file.id);
@@ -271,9 +276,6 @@ cache_directory::use cache_directory::use_of(read_file& file) const {
     return fits ? use::loaded_model : use::nobody;
 }
 
-/// Gives manifests of format 1 their names of format 2. An earlier program may have been here since
-/// that was done: of two memories of one agent and model the newer one stays, the other leaves
-/// `found`.
 result<void> cache_directory::rename_former(std::vector<read_file>& found) {
     std::map<std::string_view, read_file*> by_path;
     for (read_file& each : found)
@@ -306,6 +308,8 @@ result<void> cache_directory::rename_former(std::vector<read_file>& found) {
     return {};
 }
 
+/// Enters a manifest that was read: as an agent of this model, as a foreign manifest, or as an
+/// unreadable one. Errors: of unreadable ones, see there.
 result<void> cache_directory::index_manifest(read_file file) {
     if (!file.found) return index_unreadable(file);
     parts_.blocks.retain(file.names);
@@ -338,7 +342,7 @@ result<void> cache_directory::index_unreadable(const read_file& file) {
         return {};
     }
     if (why.code != errc::corrupt) return why;
-    // Nothing in it can be trusted, so nothing is lost with it.
+    // Nothing in a corrupt manifest can be trusted, so deleting it loses nothing.
     ++parts_.probe.manifests_corrupt;
     if (auto ok = parts_.files.unlink(parts_.full_path(file.relative)); !ok) return ok;
     parts_.quota.remove(file.bytes);
@@ -346,8 +350,6 @@ result<void> cache_directory::index_unreadable(const read_file& file) {
     return {};
 }
 
-/// What another model remembers stays as it is, with its blocks, and goes as any other memory. What
-/// nobody can use stays until its place is needed.
 void cache_directory::index_foreign(read_file file) {
     manifest& agent = file.found->agent;
     const auto note = [&](const char* key) {
@@ -373,6 +375,7 @@ void cache_directory::index_foreign(read_file file) {
     parts_.index.add_foreign(locked, file.relative, std::move(kept));
 }
 
+/// Returns: the index entry of an agent whose manifest was read: clean, with no block in the pool.
 agent_record cache_directory::record_of(read_file file) {
     manifest& agent = file.found->agent;
     agent_record entry;
@@ -423,7 +426,7 @@ result<void> cache_directory::adopt(const agent_id& id, const std::string& manif
     if (is_dirty(agent_index::lock(parts_.index))) return unsaved;
     const std::vector<block_hash> names = file.names;
     const std::vector<block_hash> all_names = concatenated(names, file.kept_names);
-    const auto tell = [&](const agent_state& state) {
+    const auto publish_stored = [&](const agent_state& state) {
         std::set<std::size_t> there;
         for (std::size_t i = 0; i < names.size(); ++i)
             if (parts_.blocks.is_good(names[i], kv_part::full)) there.insert(i);
@@ -431,7 +434,7 @@ result<void> cache_directory::adopt(const agent_id& id, const std::string& manif
     };
     parts_.blocks.retain(all_names);
     if (auto ok = take_in(file, manifest, blocks); !ok) {
-        tell(*record_of(std::move(file)).state);
+        publish_stored(*record_of(std::move(file)).state);
         parts_.blocks.release(all_names);
         return ok;
     }
@@ -442,10 +445,11 @@ result<void> cache_directory::adopt(const agent_id& id, const std::string& manif
         agent_record* here = parts_.index.find(locked, id);
         if (here != nullptr) parts_.quota.remove(std::exchange(here->manifest_bytes, file.bytes));
         if (is_dirty(locked)) {
-            // It has gone on meanwhile; until its next save the manifest needs these blocks.
+            // A turn came meanwhile and counts more than what was fetched. The manifest on disk
+            // still names these blocks, so they stay until the agent's next save.
             here->appendable.reset();
             here->attempted.insert(here->attempted.end(), all_names.begin(), all_names.end());
-            tell(*record_of(std::move(file)).state);
+            publish_stored(*record_of(std::move(file)).state);
             return unsaved;
         }
         if (here != nullptr) {
@@ -456,12 +460,11 @@ result<void> cache_directory::adopt(const agent_id& id, const std::string& manif
         }
         taken = parts_.index.add(locked, record_of(std::move(file))).state;
     }
-    tell(*taken);
+    publish_stored(*taken);
     parts_.blocks.release(dropped);
     return {};
 }
 
-/// Requires: the manifest's turn, and that its blocks are retained.
 result<void> cache_directory::take_in(const read_file& file, const std::string& manifest,
                                       const file_source& blocks) {
     std::vector<std::pair<block_hash, kv_part>> missing;
@@ -489,11 +492,13 @@ result<void> cache_directory::take_in(const read_file& file, const std::string& 
     return {};
 }
 
+/// Blocks. Fetches one file and writes it. One that does not exist is an error only for the full
+/// layers of a block.
 result<void> cache_directory::take_in(const block_hash& name, kv_part part,
                                       const file_source& blocks) {
     const auto bytes = blocks(block_path(name, part));
-    // No manifest says which siblings there are; one that is missing costs its window's places, and
-    // a recurrent state its own.
+    // A manifest does not say which sliding halves were written. Without one, or without a
+    // recurrent state, prompts only cannot continue at the positions that need it.
     if (!bytes && bytes.error().code == errc::not_found && part != kv_part::full) return {};
     if (!bytes) return bytes.error();
     auto room = room_.free_disk(bytes->size());
@@ -551,8 +556,6 @@ result<void> cache_directory::keep() {
     return {};
 }
 
-/// Looks for every file, forgets those that are gone, and makes the agents dirty that can be
-/// written again. Saves that are under way start again.
 void cache_directory::reconcile() {
     parts_.blocks.forget_missing();
     std::set<std::string> gone;
@@ -580,8 +583,9 @@ void cache_directory::reconcile() {
 bool cache_directory::repair(const failure& fault, repairs& left) {
     if (left.is_over_bound) return false;
     if (fault.code == errc::out_of_space) {
-        // What somebody else had may be free again; else the file system is out of what no budget
-        // counts, such as inodes.
+        // The first time the save is simply repeated: bytes that another write had reserved may be
+        // free again. After that the file system itself is full, or out of inodes, which no budget
+        // counts.
         if (std::exchange(left.is_first, false)) return true;
         return left.unmet && left.removals-- > 0 && room_.relieve(*left.unmet);
     }

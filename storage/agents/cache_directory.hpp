@@ -24,7 +24,7 @@ class cache_directory {
   public:
     cache_directory(store_parts& parts, evictor& room)
         : parts_(parts), home_(*parts.home), room_(room) {}
-    /// Leaves what is on disk to the stores that stay.
+    /// Leaves the manifests of this model, as foreign ones, to the stores that stay open.
     ~cache_directory();
 
     /// Blocks. As agent_cache_store::open().
@@ -42,7 +42,7 @@ class cache_directory {
     result<void> keep();
     /// Blocks. As agent_cache_store::adopt().
     result<void> adopt(const agent_id& id, const std::string& manifest, const file_source& blocks);
-    /// What may still be done for a save that fails.
+    /// How many attempts to repair a save are left, and what its last attempt lacked.
     struct repairs {
         bool is_over_bound = false;  // nothing helps: a bound on what may be written is reached
         bool is_first = true;
@@ -52,7 +52,9 @@ class cache_directory {
         /// the budget was in the way, and all that may go had been considered.
         std::optional<evictor::unmet_write> unmet;
     };
-    /// Blocks. Returns: whether a save that failed so may go well when it is repeated.
+    /// Blocks. Tries to remove the cause of a failed save: frees disk space, or creates folders
+    /// again that are gone. Each call uses up part of `left`, which bounds how often a save is
+    /// repeated. Returns: whether the save may succeed when it is repeated.
     bool repair(const failure& fault, repairs& left);
 
   private:
@@ -73,7 +75,13 @@ class cache_directory {
         std::string former{};  // its path, where that is one of format 1; else empty
     };
     result<void> open_first();
+    /// Opens a directory that another store of this process has open: reads the manifests of this
+    /// model, which the stores kept as foreign ones until now, and makes their agents known to this
+    /// index. Holds every manifest's turn meanwhile, so that nobody removes one.
     result<void> take_over();
+    /// Moves one manifest from the foreign ones to this index. One that cannot be read stays
+    /// foreign, with its blocks, and the agent counts as corrupt. Errors: those that no state of
+    /// one file explains.
     result<void> take_over(read_file file);
     void join();
     result<void> make_directories();
@@ -81,18 +89,38 @@ class cache_directory {
     result<void> read_secret();
     result<void> read_manifests();
     void read_manifest(read_file& file) const;
+    /// Decodes the bytes of a manifest and finds out whose it is and which model can use it. Where
+    /// they are no manifest, `file.found` is the error.
     void understand(read_file& file, const result<std::string>& bytes) const;
     static agent_state words_of(const read_file& file);
+    /// Returns: which model can use a manifest: the one whose fingerprint both its path and its
+    /// contents have; the loaded one only if its tokens give exactly the block names that it lists.
+    /// Moves the salt of a private memory from the notes into `file`. Thread: any.
     use use_of(read_file& file) const;
+    /// Renames manifests of format 1 to their paths of format 2. An earlier program may have run
+    /// here after a later one, so one agent may have both: the newer one stays, the older one is
+    /// deleted and leaves `found`.
     result<void> rename_former(std::vector<read_file>& found);
     result<void> index_manifest(read_file file);
+    /// Deals with a manifest that could not be decoded. One of a later format, or one that the disk
+    /// did not give, stays as a foreign one and counts in the quota. A corrupt one is deleted.
+    /// Errors: io, and those that are no fault of the file.
     result<void> index_unreadable(const read_file& file);
+    /// Enters a manifest that the loaded model cannot use. A memory of another model stays on disk
+    /// and is removed by the same rules as any other; a leftover, which nobody can use, is removed
+    /// first when the quota needs bytes.
     void index_foreign(read_file file);
     static agent_record record_of(read_file file);
     void index_agent(read_file file);
+    /// Blocks. Fetches from `blocks` the files that `file` names and this directory lacks, several
+    /// at once, then writes the manifest. Errors: the first one of a block; out_of_space, io.
+    /// Requires: the caller has the manifest's turn and has retained its blocks.
     result<void> take_in(const read_file& file, const std::string& manifest,
                          const file_source& blocks);
     result<void> take_in(const block_hash& name, kv_part part, const file_source& blocks);
+    /// Compares the index with the directory after files were removed from outside: forgets files
+    /// that are gone, and marks agents dirty that the pool can write again. Saves that are under
+    /// way fail and start again.
     void reconcile();
 
     store_parts& parts_;

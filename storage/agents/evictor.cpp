@@ -20,7 +20,8 @@ bool evictor::free_frames(std::size_t frames, const agent_id* keep) {
         state_ptr former;  // destroyed after the lock is released: that frees the frames
         const agent_index::lock locked(parts_.index);
         if ((former = evict_clean(locked, keep))) continue;
-        // What the disk did not take cannot wait for ever.
+        // No clean agent is left. Agents whose save failed would hold their frames for ever, so
+        // they lose first their sliding frames, then everything.
         for (store_parts* each : in_pool(locked))
             if (!former) former = each->index.evict_passed_of_failed(locked);
         if (former) continue;
@@ -36,8 +37,9 @@ bool evictor::free_frames(std::size_t frames, const agent_id* keep) {
     return true;
 }
 
-/// Returns: the former state of the clean agent that goes first, of whatever model; null when there
-/// is none.
+/// Evicts the clean agent that is the easiest to do without, of all models that share the pool.
+/// `keep`: an agent of this store that stays; may be null. Returns: its former state, null when
+/// there is none.
 state_ptr evictor::evict_clean(const agent_index::lock& locked, const agent_id* keep) {
     const auto now = std::chrono::system_clock::now();
     store_parts* owner = nullptr;
@@ -61,7 +63,7 @@ state_ptr evictor::evict_clean(const agent_index::lock& locked, const agent_id* 
     return former;
 }
 
-/// Returns: the stores whose agents can give room, this one first.
+/// Returns: the stores whose agents have frames of the same pool budget, this one first.
 std::vector<store_parts*> evictor::in_pool(const agent_index::lock& locked) const {
     std::vector<store_parts*> found{&parts_};
     for (store_parts* each : parts_.others(locked))
@@ -86,6 +88,7 @@ bool evictor::evict(const agent_id& id) {
     return true;
 }
 
+/// Reports to store_options::on_left what happened to the agent's memory.
 void evictor::tell(const agent_id& id, memory_fate fate) const {
     if (parts_.options.on_left) parts_.options.on_left(id, fate);
 }
@@ -115,7 +118,10 @@ result<void> evictor::free_disk_for_upload(const tenant_id& tenant, std::uint64_
     });
 }
 
-/// `owner`: whose memories may go; null: everybody's.
+/// Blocks. Asks `ask` for a reservation until it is granted, and removes one thing after each
+/// refusal. `owner`: whose memories may be removed; null: everybody's. Errors: out_of_space, where
+/// removing all that may go would not do, or where removals have proved not to help; those of
+/// `ask`.
 result<void> evictor::make_disk_room(const tenant_id* owner, const room_seeker& ask) {
     auto found = ask({});
     if (!found) return found.error();
@@ -147,12 +153,14 @@ evictor::disk_moment evictor::look_at_disk(const disk_space& space) const {
     return {space, parts_.quota.held_bytes(), parts_.quota.promised_bytes()};
 }
 
-/// Looks whether a removal has given the file system room, but for what others may have written
-/// meanwhile. Requires: relief_mutex is held.
+/// Compares the file system with how it was `before` a removal. Where it got no room for what was
+/// `wanted`, removals count as useless for a while (removal_trust). Bytes that were promised to
+/// other writes may have been used meanwhile, so they are taken as gained. Requires: relief_mutex
+/// is held.
 void evictor::note_gain(const disk_moment& before, const file_gain& wanted) {
     const std::uint64_t held = parts_.quota.held_bytes();
     const auto after = parts_.files.space(parts_.options.directory);
-    // What could not be removed says nothing.
+    // Where no file was removed, the figures say nothing about removals.
     if (!after || held >= before.held_bytes) return;
     const bool has_bytes = after->free_bytes + before.promised_bytes > before.space.free_bytes;
     const bool has_files = before.promised_bytes > 0 || after->free_files > before.space.free_files;
@@ -165,7 +173,9 @@ void evictor::note_gain(const disk_moment& before, const file_gain& wanted) {
     parts_.home->trust.note_in_vain(vain, removal_trust::clock::now());
 }
 
-/// Returns: what would come of removing all that may go, or `enough` of it.
+/// Returns: the bytes and files that removing everything that may go would free. Stops counting
+/// when that is `enough`. `in_vain`: manifests that could not be removed and are left out; `owner`:
+/// as make_disk_room().
 file_gain evictor::estimate_gain(const file_gain& enough, const std::set<std::string>& in_vain,
                                  const tenant_id* owner) const {
     const agent_index::lock locked(parts_.index);
@@ -200,7 +210,9 @@ bool evictor::relieve(unmet_write& write) {
         parts_.blocks.remove_empty_directories() > 0)
         return true;
     const auto now = removal_trust::clock::now();
-    // The user's quota is not in the figures: whether a removal helps, the next attempt shows.
+    // A write was refused by a quota of the user (EDQUOT), which the figures of the file system do
+    // not show. So the largest file's bytes are removed and the write is tried again; if it has
+    // written nothing even then, removals do not help.
     if (before->quota_refusals > write.quota_refusals) {
         if (write.bytes_removed >= write.largest_file && !write.has_progressed) {
             home.trust.note_in_vain({*before, {}, {}, write.bytes}, now);
@@ -208,7 +220,7 @@ bool evictor::relieve(unmet_write& write) {
         }
         wanted.bytes = std::max(wanted.bytes, write.largest_file);
     }
-    // Else it says that it is full, and that it is not: no removal changes that.
+    // The file system refused the write and yet says that it has room: no removal changes that.
     if (wanted.bytes == 0 && wanted.files == 0) return false;
     if (!home.trust.may_help(*before, now)) return false;
     if (!estimate_gain(wanted, write.in_vain, nullptr).covers(wanted)) return false;
@@ -227,6 +239,8 @@ void evictor::note_written(std::uint64_t bytes) {
 
 bool evictor::remove_one(std::set<std::string>& in_vain) { return remove_one(in_vain, nullptr); }
 
+/// Leftovers go first, then block files that nobody needs, then a memory. Where the index cannot
+/// know which blocks are needed (a manifest of a later format), block files stay.
 bool evictor::remove_one(std::set<std::string>& in_vain, const tenant_id* owner) {
     const std::shared_lock visiting(parts_.home->visits);
     const agent_index::removal chosen = choose_removal(in_vain, owner);
@@ -256,7 +270,8 @@ agent_index::removal evictor::choose_removal(const std::set<std::string>& in_vai
     return parts_.index.choose_removal(locked, std::chrono::system_clock::now(), in_vain, owner);
 }
 
-/// Requires: the manifest's turn. Returns: whether it is gone.
+/// Deletes a foreign manifest and counts it. Requires: the caller has its turn. Returns: whether it
+/// is gone.
 bool evictor::remove_foreign(const std::string& manifest) {
     if (!unlink_manifest(manifest)) return false;
     const bool is_leftover = !forget_foreign(manifest).agent;
@@ -264,8 +279,8 @@ bool evictor::remove_foreign(const std::string& manifest) {
     return true;
 }
 
-/// Takes a foreign manifest that is gone off the books, with the blocks that it alone needs.
-/// Returns: what it was.
+/// Removes a foreign manifest, whose file was deleted, from the index and the quota, and releases
+/// its blocks. Returns: what was known of it.
 foreign_manifest evictor::forget_foreign(const std::string& manifest) {
     foreign_manifest taken = parts_.index.take_foreign(agent_index::lock(parts_.index), manifest);
     parts_.quota.remove(taken.bytes);
@@ -273,7 +288,9 @@ foreign_manifest evictor::forget_foreign(const std::string& manifest) {
     return taken;
 }
 
-/// Requires: the agent's turn. Returns: whether its files are gone, or soon will be.
+/// Deletes the memory of an agent of this store from the disk. Requires: the caller has its turn.
+/// Returns: false where the file could not be deleted, or where a request began to use the agent
+/// meanwhile; the agent is then saved again.
 bool evictor::remove_agent(const agent_id& id, const std::string& manifest) {
     if (!unlink_manifest(manifest)) return false;
     state_ptr former;  // destroyed after the lock is released: that may free frames
@@ -282,7 +299,8 @@ bool evictor::remove_agent(const agent_id& id, const std::string& manifest) {
         const agent_index::lock locked(parts_.index);
         agent_record& agent = *parts_.index.find(locked, id);
         if (agent.dirty || parts_.index.is_held(locked, id)) {
-            // Somebody took it up meanwhile: its blocks stay, and its manifest is due again.
+            // A request uses the agent since it was chosen: its blocks stay, and the next save
+            // writes its manifest again.
             parts_.quota.remove(std::exchange(agent.manifest_bytes, 0));
             agent.appendable.reset();
             agent.mark_dirty();
@@ -298,7 +316,8 @@ bool evictor::remove_agent(const agent_id& id, const std::string& manifest) {
     return true;
 }
 
-/// Requires: home->visits is held.
+/// Returns: the stores of other models on the directory. Requires: home->visits is held, so that
+/// none of them closes.
 std::vector<store_parts*> evictor::others() const {
     return parts_.others(agent_index::lock(parts_.index));
 }
@@ -307,7 +326,8 @@ result<void> evictor::erase(const agent_id& id) {
     const std::shared_lock visiting(parts_.home->visits);
     const std::string own = parts_.shape.manifest_of(id);
     bool found = false;
-    // The loaded model's goes last: whatever is cut off, the agent is there to be erased again.
+    // The loaded model's memory is erased last. If a crash interrupts this, the agent is still
+    // listed and can be erased again.
     for (const std::string& each : foreign_manifests_of(own)) {
         auto gone = erase_foreign(each);
         if (!gone) return gone.error();
@@ -338,6 +358,7 @@ result<void> evictor::erase(const agent_id& id, const block_hash& fingerprint) {
                    "no memory of the agent " + id.str() + " by the model " + fingerprint.hex()};
 }
 
+/// Returns: the paths of manifests that other models have of the agent whose manifest is `own`.
 std::vector<std::string> evictor::foreign_manifests_of(const std::string& own) const {
     const agent_index::lock locked(parts_.index);
     std::vector<std::string> paths;
@@ -346,7 +367,7 @@ std::vector<std::string> evictor::foreign_manifests_of(const std::string& own) c
     return paths;
 }
 
-/// Blocks. Returns: whether there was one. Errors: io.
+/// Blocks. Deletes a foreign manifest. Returns: whether there was one. Errors: io.
 result<bool> evictor::erase_foreign(const std::string& manifest) {
     const manifest_turn mine(parts_.index, manifest);
     if (!parts_.index.foreign(agent_index::lock(parts_.index)).contains(manifest)) return false;
@@ -355,8 +376,8 @@ result<bool> evictor::erase_foreign(const std::string& manifest) {
     return true;
 }
 
-/// Blocks. Erases the agent's memory under the loaded model, and any other file in its place.
-/// Returns: whether there was one. Errors: io.
+/// Blocks. Erases the agent's memory under this store's model, or a foreign manifest of the same
+/// path. Returns: whether there was one. Errors: io.
 result<bool> evictor::erase_own(const agent_id& id, const std::string& manifest) {
     const manifest_turn mine(parts_.index, manifest);
     {
@@ -383,18 +404,20 @@ result<bool> evictor::erase_own(const agent_id& id, const std::string& manifest)
     return true;
 }
 
-/// Errors: io; the manifest may then come back with a crash, so nothing that it needs may go.
+/// Blocks. Deletes a manifest and syncs its folder; success also where it does not exist. Errors:
+/// io. After an error the manifest may come back with a crash, so the blocks that it names must
+/// stay.
 result<void> evictor::unlink_manifest(const std::string& relative) {
     auto gone = parts_.files.unlink(parts_.full_path(relative));
     if (!gone && gone.error().code != errc::not_found) return gone;
     auto synced = parts_.files.sync_directory(parts_.full_path("agents"));
-    // Without the directory nothing can come back.
+    // Where the folder itself is gone, nothing in it can come back.
     if (!synced && synced.error().code == errc::not_found) return {};
     return synced;
 }
 
-/// Takes an agent's files off its books, the manifest being gone. Returns: the blocks that it
-/// retained.
+/// Empties the agent's list of files, its manifest being deleted, and takes that off the quota.
+/// Returns: the blocks that the agent retained, for the caller to release.
 std::vector<block_hash> evictor::take_files(agent_record& agent) {
     parts_.quota.remove(std::exchange(agent.manifest_bytes, 0));
     return concatenated(std::exchange(agent.saved, {}), std::exchange(agent.attempted, {}));

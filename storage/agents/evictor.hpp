@@ -22,21 +22,22 @@ class evictor {
 
     /// As agent_cache_store::make_room().
     bool free_frames(std::size_t frames, const agent_id* keep);
-    /// Makes room for blocks that are read of an agent; its own, which may be of another branch of
-    /// its conversation, are evicted last.
+    /// Frees frames for blocks that are read for the agent `id`. Other agents are evicted first;
+    /// the agent's own blocks, which may belong to another branch of its conversation, only if that
+    /// is not enough.
     bool free_frames_for(const agent_id& id, std::size_t frames);
     /// As agent_cache_store::evict().
     bool evict(const agent_id& id);
 
-    /// Blocks. Returns: room for `bytes` more, after removing what had to go. Nothing goes where
-    /// all that may go would not do, or where the last removal gave the file system no room.
-    /// Errors: out_of_space, io.
+    /// Blocks. Reserves `bytes` of the disk budget, after removing what had to go. Nothing is
+    /// removed where all that may go would not be enough, or where the last removal gave the file
+    /// system no room. Returns: the reservation. Errors: out_of_space, io.
     result<disk_quota::promise> free_disk(std::uint64_t bytes);
     /// Blocks. The same for a record of the tenant, to which only its own memories give way.
     result<disk_quota::promise> free_disk_for_record(const tenant_id& tenant, std::uint64_t bytes);
     /// Blocks. The same for an upload of the tenant, whose bytes are counted when this returns.
     result<void> free_disk_for_upload(const tenant_id& tenant, std::uint64_t bytes);
-    /// What a write still needs that was promised room and met a full file system.
+    /// What a write still needs whose bytes were reserved and that found the file system full.
     struct unmet_write {
         std::uint64_t bytes = 0;
         std::uint64_t files = 0;           // inodes
@@ -47,11 +48,12 @@ class evictor {
         bool has_removed_directories = false;
         std::set<std::string> in_vain{};
     };
-    /// Blocks. Makes room for a write that met a full file system although the budget is kept: by
-    /// empty directories, leftovers, and one memory, if there is reason to expect that it helps.
-    /// Returns: whether something was removed.
+    /// Blocks. Makes room for such a write: removes empty folders, leftovers or one memory, if
+    /// there is reason to expect that it helps. Returns: whether something was removed, so that the
+    /// write is worth another try.
     bool relieve(unmet_write& write);
-    /// Says that so many bytes were written.
+    /// Notes that `bytes` were written: the file system has room again, so removals may be trusted
+    /// again (removal_trust).
     void note_written(std::uint64_t bytes);
     /// Blocks. Removes what is needed least: a leftover, files that nobody needs, a memory of
     /// whatever model. `in_vain` remembers manifests that could not be removed. Returns: false when
@@ -59,16 +61,19 @@ class evictor {
     bool remove_one(std::set<std::string>& in_vain);
     /// Blocks. As agent_cache_store::erase().
     result<void> erase(const agent_id& id);
+    /// Blocks. The same for one model, by its fingerprint.
     result<void> erase(const agent_id& id, const block_hash& fingerprint);
 
   private:
+    /// Tries to reserve disk bytes and says what is short. `left_free`: the bytes that the file
+    /// system had left at the first try; nothing at that try.
     using room_seeker =
         std::function<result<disk_quota::answer>(std::optional<std::uint64_t> left_free)>;
     result<void> make_disk_room(const tenant_id* owner, const room_seeker& ask);
     bool remove_one(std::set<std::string>& in_vain, const tenant_id* owner);
     agent_index::removal choose_removal(const std::set<std::string>& in_vain,
                                         const tenant_id* owner);
-    /// The disk before a removal.
+    /// The disk as it was before a removal, for note_gain().
     struct disk_moment {
         disk_space space;
         std::uint64_t held_bytes;

@@ -16,6 +16,7 @@ memory_tier tier_of(const store_parts& parts, const agent_state& state) {
     return parts.shape.all_hot(state) ? memory_tier::hot : memory_tier::warm;
 }
 
+/// The memory that a model which is not loaded has of an agent.
 other_memory other_memory_of(const store_parts& parts, const agent_index::lock& locked,
                              const foreign_manifest& each) {
     return {*each.agent,
@@ -28,7 +29,7 @@ other_memory other_memory_of(const store_parts& parts, const agent_index::lock& 
             each.last_used};
 }
 
-/// The same of a model that is loaded too.
+/// The memory that `other`, a store of another loaded model, has of an agent.
 other_memory other_memory_of(const store_parts& parts, const agent_index::lock& locked,
                              const store_parts& other, const agent_record& agent) {
     const agent_state& state = *agent.state;
@@ -116,6 +117,8 @@ tenant_usage usage_of(const store_parts& parts, const tenant_id& tenant) {
     tenant_usage sum;
     std::vector<state_ptr> states;                        // destroyed after the lock
     std::map<block_hash, std::vector<block_hash>> names;  // by model
+    // Adds one memory; `bytes` are those of its manifest. Its blocks are only collected here, for
+    // several memories may share one.
     const auto count = [&](const block_hash& fingerprint, std::size_t tokens, std::uint64_t bytes,
                            const std::vector<block_hash>& blocks) {
         model_usage& model = sum.models[fingerprint];

@@ -10,7 +10,8 @@
 
 namespace semantic::storage {
 
-/// Requires: claims were weighed, where the agent has a policy.
+/// Returns: one agent's summary. Requires: weigh_disk_claims() was called under this lock, where
+/// the agent has a policy.
 agent_summary summary_of(const store_parts& parts, const agent_index::lock& locked,
                          const agent_id& id, const agent_record& agent);
 /// As agent_cache_store::list(). `tenant`: whose; null: everybody's.
@@ -19,6 +20,7 @@ std::vector<agent_summary> summaries_of(store_parts& parts, const tenant_id* ten
 std::vector<other_memory> other_memories_of(const store_parts& parts, const tenant_id* tenant);
 /// As agent_cache_store::inspect_others().
 std::vector<other_memory> other_memories_of(const store_parts& parts, const agent_id& id);
+/// As agent_cache_store::usage().
 tenant_usage usage_of(const store_parts& parts, const tenant_id& tenant);
 
 }  // namespace semantic::storage

@@ -7,7 +7,7 @@
 namespace semantic::storage {
 
 std::size_t common_prefix_bytes(std::string_view a, std::string_view b) {
-    // Long memories mostly agree or part early: whole strides first, then byte by byte.
+    // Compares whole strides with memcmp, which is fast, then the rest byte by byte.
     constexpr std::size_t stride = 256;
     std::size_t shorter = std::min(a.size(), b.size()), at = 0;
     while (at + stride <= shorter && std::memcmp(a.data() + at, b.data() + at, stride) == 0)
@@ -30,9 +30,11 @@ bool prefix_index::by_text::operator()(slot a, const place& b) const {
 std::vector<prefix_neighbour> prefix_index::closest(const tenant_id& tenant, std::string_view text,
                                                     std::size_t count_max) const {
     std::vector<prefix_neighbour> found;
-    // Walks away from the prompt's place on both sides, the better side first.
+    // Texts are sorted, so the common prefix shrinks with the distance from the position at which
+    // the prompt would be inserted. Walks from there to both sides, each time to the better one.
     auto right = texts_.lower_bound(place{tenant, text});
     auto left = right;
+    // 0 for texts of another tenant, at which the walk ends.
     const auto common = [&](slot agent) {
         return (*agent)->id.tenant() == tenant ? common_prefix_bytes((*agent)->text, text) : 0;
     };

@@ -28,24 +28,25 @@ struct prefix_neighbour {
 
 class prefix_index {
   public:
-    /// Where the owner keeps an agent's newest state. It must stay at its place, with the same id,
-    /// text and private_salt, until it is removed; what else changes of the state is of no interest
-    /// here.
+    /// Pointer to where the owner keeps an agent's newest state. The state there must keep its
+    /// address, id, text and private_salt until it is removed here; its other fields may change.
     using slot = const std::shared_ptr<const agent_state>*;
 
-    /// A private state is left out: nobody but its own agent may go on from it.
+    /// Adds the agent's text. A private state is left out, since no other agent's prompt may
+    /// continue from it.
     void add(slot agent) {
         if (!(*agent)->is_private()) texts_.insert(agent);
     }
     void remove(slot agent) { texts_.erase(agent); }
     std::size_t agent_count() const noexcept { return texts_.size(); }
 
-    /// Returns: at most `count_max` of the tenant's agents in order of falling common_bytes; none
-    /// that is left out has more in common.
+    /// Returns: the tenant's `count_max` agents whose text has the longest common prefix with
+    /// `text`, the longest first; fewer where fewer have at least one byte in common.
     std::vector<prefix_neighbour> closest(const tenant_id& tenant, std::string_view text,
                                           std::size_t count_max) const;
 
   private:
+    /// Where a prompt would be inserted among the texts.
     struct place {
         const tenant_id& tenant;
         std::string_view text;

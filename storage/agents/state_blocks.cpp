@@ -31,7 +31,7 @@ block_place state_blocks::place(const agent_state& state, const std::vector<bloc
     return found;
 }
 
-/// Of a block with the tokens [begin, end), without its name.
+/// Describes the block with the tokens [begin, end), without its name.
 block_place state_blocks::place(const agent_state& state, const std::vector<block_hash>& names,
                                 std::size_t begin, std::size_t end) const {
     const std::size_t index = begin / block_tokens();
@@ -44,6 +44,7 @@ block_place state_blocks::place(const agent_state& state, const std::vector<bloc
 
 block_place state_blocks::kept_place(const agent_state& state, const std::vector<block_hash>& names,
                                      std::size_t tokens) const {
+    // The state belongs to the block that has its last token, cut after that token.
     const std::size_t index = (tokens - 1) / block_tokens();
     const std::size_t begin = index * block_tokens();
     block_place found = place(state, names, begin, tokens);
@@ -97,15 +98,15 @@ std::uint64_t frames_of(std::span<const state_ptr> states) {
 
 std::vector<blocks_stored> state_blocks::runs(
     const agent_state& state, const std::vector<block_hash>& names,
-    const std::function<bool(std::size_t)>& is_told) const {
+    const std::function<bool(std::size_t)>& is_stored) const {
     std::vector<blocks_stored> found;
     if (state.is_private()) return found;
-    bool goes_on = false;
+    bool is_in_run = false;
     for (std::size_t i = 0; i < names.size(); ++i) {
         const block_place at = place(state, names, i);
-        const bool was_told = std::exchange(goes_on, at.full && is_told(i));
-        if (!goes_on) continue;
-        if (!was_told)
+        const bool was_in_run = std::exchange(is_in_run, at.full && is_stored(i));
+        if (!is_in_run) continue;
+        if (!was_in_run)
             found.push_back({fingerprint_,
                              {},
                              state.id.tenant(),

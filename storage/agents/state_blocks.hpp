@@ -23,7 +23,7 @@ namespace semantic::storage {
 
 using state_ptr = std::shared_ptr<const agent_state>;
 
-/// Everything about one block of a state but its bytes. Valid as long as the state.
+/// What identifies one block of a state. Valid as long as the state.
 struct block_place {
     block_hash name;
     block_identity identity;
@@ -60,6 +60,8 @@ class state_blocks {
         return (tokens + block_tokens() - 1) / block_tokens();
     }
 
+    /// Returns: the names of the blocks of a state, in order. A name is a hash of fingerprint, salt
+    /// and all tokens up to the end of the block.
     std::vector<block_hash> names_of(const agent_state& state) const {
         return names_of(salt_of(state), state.tokens);
     }
@@ -67,19 +69,20 @@ class state_blocks {
     /// The names of the states that `state` keeps, in their order. Requires: as place().
     std::vector<block_hash> kept_names_of(const agent_state& state,
                                           const std::vector<block_hash>& names) const;
-    /// Everything but the bytes of the recurrent state after the first `tokens` tokens of `state`.
+    /// Returns: what identifies the recurrent state after the first `tokens` tokens of `state`.
     /// Requires: as place(), and 1 to state.tokens.size() tokens.
     block_place kept_place(const agent_state& state, const std::vector<block_hash>& names,
                            std::size_t tokens) const;
-    /// Requires: `names` are those of `state`.
+    /// Returns: what identifies block number `index` of the state. Requires: `names` are those of
+    /// `state`.
     block_place place(const agent_state& state, const std::vector<block_hash>& names,
                       std::size_t index) const;
 
-    /// Returns: the full blocks of a state that `is_told` says something of, in as few runs as
-    /// there are, without the model's name. None of a private state, whose blocks nobody else's
-    /// prompt finds. Requires: `names` are those of `state`.
+    /// Returns: the full blocks of a state for whose numbers `is_stored` returns true, consecutive
+    /// ones joined to a run, without the model's name. None of a private state, whose blocks no
+    /// other prompt can find. Requires: `names` are those of `state`.
     std::vector<blocks_stored> runs(const agent_state& state, const std::vector<block_hash>& names,
-                                    const std::function<bool(std::size_t)>& is_told) const;
+                                    const std::function<bool(std::size_t)>& is_stored) const;
 
     /// Returns: the first block whose sliding frames a sequence needs to continue after `tokens`
     /// tokens.
@@ -92,17 +95,20 @@ class state_blocks {
     /// or those before the last position for which the agent keeps a recurrent state.
     std::size_t resumable_tokens(const agent_state& state) const;
 
+    /// Whether any block or recurrent state is in the pool.
     static bool any_hot(const agent_state& state);
     /// Whether all that the state's next token needs is in the pool.
     bool all_hot(const agent_state& state) const;
 
-    /// What everything is named after that an agent has on disk. Valid as long as `id`.
+    /// Returns: the secret salt of the agent's tenant, from which the names of its files are
+    /// hashed. Valid as long as `id`.
     std::string_view salt_of(const agent_id& id) const;
-    /// What the names of a state's blocks are salted with. Valid as long as `state`.
+    /// Returns: the salt of the names of the state's blocks: its private one, if it has one, else
+    /// its tenant's. Valid as long as `state`.
     std::string_view salt_of(const agent_state& state) const;
-    /// Path of what this model remembers of the agent, under the cache directory.
+    /// Returns: the path, relative to the cache directory, of this model's manifest of the agent.
     std::string manifest_of(const agent_id& id) const { return manifest_of(id, fingerprint_); }
-    /// The same of any model.
+    /// The same of the model with this fingerprint.
     std::string manifest_of(const agent_id& id, const block_hash& fingerprint) const;
 
   private:

@@ -46,7 +46,8 @@ constexpr const char* private_note = "private";
 constexpr const char* written_note = "written";
 constexpr std::size_t own_notes = 5;
 
-/// A tenant's part of `bytes` that policies may claim.
+/// Returns: `percent` per cent of `bytes`, without overflow: the share that one tenant's policies
+/// may claim.
 inline std::uint64_t share_of(std::uint64_t bytes, unsigned percent) {
     return bytes / 100 * percent + bytes % 100 * percent / 100;
 }
@@ -120,30 +121,32 @@ struct store_parts {
         return options.directory + "/" + relative;
     }
 
-    /// Sets what all agents' policies come to on the disk now.
+    /// Decides for all agents which policies (keep, pin) count on the disk now, within each
+    /// tenant's share.
     void weigh_disk_claims(const agent_index::lock& locked) {
         index.weigh_all_claims(locked, std::chrono::system_clock::now(),
                                share_of(probe.disk_budget_bytes, options.kept_share_percent));
     }
 
-    /// state_blocks::runs() with the model's name.
+    /// As state_blocks::runs(), with the model's name filled in.
     std::vector<blocks_stored> runs_of(const agent_state& state,
                                        const std::vector<block_hash>& names,
-                                       const std::function<bool(std::size_t)>& is_told) const {
-        auto runs = shape.runs(state, names, is_told);
+                                       const std::function<bool(std::size_t)>& is_stored) const {
+        auto runs = shape.runs(state, names, is_stored);
         for (blocks_stored& each : runs) each.model = options.model_name;
         return runs;
     }
-    /// Publishes that the blocks `stored` of a state are on disk now.
+    /// Publishes an event that the blocks of a state whose numbers are in `stored` are on disk now.
     void tell_stored(const agent_state& state, const std::vector<block_hash>& names,
                      const std::set<std::size_t>& stored) const {
         if (options.kv_events == nullptr || options.kv_events->followers() == 0) return;
-        const auto is_told = [&](std::size_t i) { return stored.contains(i); };
-        for (blocks_stored& each : runs_of(state, names, is_told))
+        const auto is_stored = [&](std::size_t i) { return stored.contains(i); };
+        for (blocks_stored& each : runs_of(state, names, is_stored))
             options.kv_events->publish([&]() -> kv_event { return std::move(each); });
     }
 
-    /// Returns: the stores of other models. Valid under the lock, or while home->visits is held.
+    /// Returns: the stores of other models on the same directory. Valid under the lock, or while
+    /// home->visits is held.
     std::vector<store_parts*> others(const agent_index::lock&) const {
         std::vector<store_parts*> found;
         for (store_parts* each : home->stores)

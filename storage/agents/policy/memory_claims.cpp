@@ -14,7 +14,7 @@ memory_claim claim_of(const memory_policy& policy, system_clock::time_point last
     if (policy.pinned.value_or(false)) return memory_claim::pinned;
     if (!policy.keep_seconds) return memory_claim::none;
     if (policy.keep_seconds->count() <= 0) return memory_claim::first_to_go;
-    // Compared as ages: the sum of the two may be no time that there is.
+    // Ages are compared, because last_used + keep_seconds could overflow.
     return now - last_used < *policy.keep_seconds ? memory_claim::kept : memory_claim::none;
 }
 

@@ -12,11 +12,12 @@
 
 namespace semantic::storage {
 
-/// A policy runs out when the memory was not used for as long as it says.
+/// Returns: what a policy asks for at the time `now`. "Keep" ends when the memory was not used for
+/// as long as the policy says.
 memory_claim claim_of(const memory_policy& policy, std::chrono::system_clock::time_point last_used,
                       std::chrono::system_clock::time_point now);
 
-/// A memory that is kept or pinned.
+/// A memory whose policy asks to keep or pin it.
 struct claimant {
     tenant_id tenant{};
     std::chrono::system_clock::time_point last_used{};
@@ -24,9 +25,9 @@ struct claimant {
     memory_claim* claim = nullptr;
 };
 
-/// Sets the claims to `none` that exceed what a tenant may claim: its pinned memories come first,
-/// then the kept ones, of each those first that were used last. One that does not fit is passed
-/// over; smaller ones after it may fit.
+/// Grants each tenant claims of at most `share_bytes` and sets the rest to `none`. Pinned memories
+/// are granted first, then kept ones; of each those used last come first. One that does not fit is
+/// passed over, and a smaller one after it may fit.
 void cut_to_share(std::vector<claimant> all, std::uint64_t share_bytes);
 
 }  // namespace semantic::storage

@@ -7,9 +7,10 @@ namespace semantic::storage {
 
 namespace {
 
-// Where attention over the context costs a prefill as much as the weights do: computing n tokens
-// costs about n · (1 + n / this). Bytes grow with n, so the factor in brackets is the cost of a
-// byte. Models differ, but the order that it gives hardly does.
+// The context length at which attention costs a prefill as much as the weights do. Computing n
+// tokens costs about n · (1 + n / this), and their KV takes bytes in proportion to n. So the factor
+// in brackets is the cost per byte. Models differ, but they hardly differ in the order that
+// results.
 constexpr double attention_equals_weights_tokens = 8192;
 
 }  // namespace

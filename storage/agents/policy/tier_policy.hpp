@@ -6,8 +6,9 @@
 
 namespace semantic::storage {
 
-/// How readily an agent leaves the pool or the disk: the largest goes first. Its age, divided by
-/// what it would cost to compute one of its bytes again.
+/// Returns: how easily a memory can be done without; the largest one goes first. It is the time
+/// since its last use, in seconds, divided by the relative cost of computing one of its bytes
+/// again, which grows with `token_count`.
 double dispensability(std::chrono::system_clock::duration unused_for, std::size_t token_count);
 
 }  // namespace semantic::storage

@@ -10,6 +10,8 @@ namespace {
 
 constexpr std::size_t note_digits = 20;
 
+/// The sentence for a save that is refused. `span`: the period in words; `option`: the one that set
+/// the limit.
 std::string sentence_of(std::uint64_t wanted, std::uint64_t written, std::uint64_t limit,
                         const char* span, const char* option) {
     return std::to_string(wanted) + " bytes are to be written, " + std::to_string(written) +
@@ -17,6 +19,7 @@ std::string sentence_of(std::uint64_t wanted, std::uint64_t written, std::uint64
            ": the memory stays in RAM only";
 }
 
+/// Whether `bytes` more than `written` are above the limit; 0: no limit. Without overflow.
 bool exceeds(std::uint64_t bytes, std::uint64_t written, std::uint64_t limit) {
     return limit != 0 && (written > limit || bytes > limit - written);
 }
@@ -43,7 +46,7 @@ std::optional<std::string> write_bound::reserve(std::uint64_t bytes, std::uint64
 
 void write_bound::settle(std::uint64_t reserved, std::uint64_t written) {
     const std::lock_guard lock(mutex_);
-    // Of a reservation of yesterday nothing is left.
+    // A reservation made before midnight is no longer in bytes_, so no more than there is goes.
     bytes_ -= std::min(bytes_, reserved);
     bytes_ += written;
 }
@@ -54,6 +57,7 @@ std::uint64_t write_bound::bytes_of_day(clock::time_point now) {
     return bytes_;
 }
 
+/// Sets the count to 0 when `now` is a later day (UTC) than that of the count.
 void write_bound::begin_day(clock::time_point now) {
     const auto day = std::chrono::floor<std::chrono::days>(now);
     if (day <= day_) return;

@@ -24,11 +24,12 @@ class write_bound {
     using clock = std::chrono::system_clock;
 
     void set_limits(const write_limits& limits);
-    /// Counts `bytes`, of an agent for which `turn_bytes` were written in its turn. Returns: a
-    /// sentence that says which limit is in the way, and nothing is counted; else nothing.
+    /// Counts `bytes` before they are written for an agent, in whose turn `turn_bytes` were written
+    /// already. Returns: nothing; or a sentence that says which limit would be exceeded, and then
+    /// nothing is counted.
     std::optional<std::string> reserve(std::uint64_t bytes, std::uint64_t turn_bytes,
                                        clock::time_point now);
-    /// Replaces what was reserved by what was really written.
+    /// Replaces a reservation of `reserved` bytes by the bytes that were `written`.
     void settle(std::uint64_t reserved, std::uint64_t written);
     /// Returns: what was written, or is reserved, on the day of `now`.
     std::uint64_t bytes_of_day(clock::time_point now);
@@ -42,9 +43,9 @@ class write_bound {
     std::uint64_t bytes_ = 0;  // of that day
 };
 
-/// How a manifest's note has the bytes that were written for an agent: 20 digits.
+/// Returns: a manifest's note of the bytes that were written for an agent: 20 digits.
 std::string encode_written(std::uint64_t bytes);
-/// Returns: 0 for a note that this program has not written.
+/// Returns: the bytes of such a note; 0 for a note in any other form.
 std::uint64_t decode_written(std::string_view note);
 
 }  // namespace semantic::storage
