@@ -37,7 +37,8 @@ std::string join(const Numbers& numbers) {
     return text;
 }
 
-/// Errors: corrupt, when the text is not `count` whole numbers from 0 to 2^31 - 1.
+/// Reads a list of numbers separated by commas; `name` is for the message. Errors: corrupt, when
+/// the text is not `count` whole numbers from 0 to 2^31 - 1.
 result<std::vector<std::int32_t>> split(std::string_view text, std::size_t count,
                                         const char* name) {
     std::vector<std::int32_t> numbers;
@@ -54,7 +55,8 @@ result<std::vector<std::int32_t>> split(std::string_view text, std::size_t count
     return corrupt(std::string(name) + " does not have " + std::to_string(count) + " entries");
 }
 
-/// Metadata are UTF-8; other bytes are written as hex under "KEY.hex".
+/// Adds a value of any bytes under `key`. Metadata of safetensors are UTF-8, so other bytes are
+/// written as hex digits under "KEY.hex".
 void put_bytes(metadata_map& metadata, const std::string& key, std::string_view bytes) {
     if (utf8::is_valid(bytes)) {
         metadata[key] = bytes;
@@ -64,12 +66,14 @@ void put_bytes(metadata_map& metadata, const std::string& key, std::string_view 
     for (char each : bytes) append_hex(hex, each);
 }
 
+/// Returns: the value of `key`. Errors: corrupt, when there is none.
 result<std::string> field(const metadata_map& metadata, const std::string& key) {
     const auto found = metadata.find(key);
     if (found == metadata.end()) return corrupt("no metadata \"" + key + "\"");
     return found->second;
 }
 
+/// Returns: a value that put_bytes() wrote. Errors: corrupt.
 result<std::string> bytes_field(const metadata_map& metadata, const std::string& key) {
     const auto found = metadata.find(key + ".hex");
     if (found == metadata.end()) return field(metadata, key);
@@ -78,7 +82,8 @@ result<std::string> bytes_field(const metadata_map& metadata, const std::string&
     return std::move(*bytes);
 }
 
-/// Over every other key and value, each preceded by its length, in the order of the keys.
+/// Returns: the checksum of all metadata but its own, as hex digits: over every key and value in
+/// the order of the keys, each preceded by its length.
 std::string sum_of(const metadata_map& metadata) {
     field_hasher hasher;
     for (const auto& [key, value] : metadata)
@@ -100,25 +105,29 @@ std::vector<tensor_plan> all_tensors(const kv_layout& layout, bool wide) {
     return plans;
 }
 
-/// Calls `visit(block index, offset behind plan.rows_in(), byte count)` for the pieces of a tensor,
-/// in the order of the file. Stops at the first failure.
+/// Calls `visit(block index, offset from plan.rows_in() of that block, byte count)` for each piece
+/// of a tensor, in the order of the file: head by head, and for each head block by block, because a
+/// tensor of the file joins what all blocks hold of a layer. `tokens`: of the whole agent. Returns
+/// the first failure of `visit`, after which it is not called again.
 template <class Visit>
 result<void> visit_pieces(const tensor_plan& plan, int block_tokens, std::size_t tokens,
                           Visit visit) {
-    const std::size_t all = plan.rows(tokens);
-    const std::size_t last = (tokens - 1) / as_size(block_tokens);
+    const std::size_t all_rows = plan.rows(tokens);
+    const std::size_t last_block = (tokens - 1) / as_size(block_tokens);
     for (int head = 0; head < plan.heads; ++head)
-        for (std::size_t begin = 0; begin < all; begin += plan.room) {
-            const std::size_t rows = std::min(plan.room, all - begin);
+        for (std::size_t begin = 0; begin < all_rows; begin += plan.room) {
+            const std::size_t rows = std::min(plan.room, all_rows - begin);
             const std::size_t at = as_size(head) * plan.room * plan.row_bytes;
+            // A wide tail has one piece, which belongs to the last block.
             const std::size_t block =
-                plan.location == tensor_plan::place::frame ? begin / plan.room : last;
+                plan.location == tensor_plan::place::frame ? begin / plan.room : last_block;
             if (auto ok = visit(block, at, rows * plan.row_bytes); !ok) return ok;
         }
     return {};
 }
 
-/// Whether all parts have the f16 rows of the last group, which the state ends inside.
+/// Whether the state ends inside a group of its recipe and the last block has the f16 rows of that
+/// group (its wide tail) in every part.
 bool has_wide_tail(const agent_state& state, const kv_layout& layout) {
     const auto tokens = static_cast<int>(state.tokens.size());
     if (layout.group_start(tokens) == tokens) return false;
@@ -129,14 +138,14 @@ bool has_wide_tail(const agent_state& state, const kv_layout& layout) {
     });
 }
 
-/// Of recipes without a name (groups of another size) nothing is said.
+/// Returns: the name of the KV recipe; empty for one without a name (groups of another size).
 std::string recipe_of(const kv_layout& layout) { return std::string(name_of(layout.recipe())); }
 
 std::string state_tensor(const kept_state& kept) { return "state_" + std::to_string(kept.tokens); }
 
 std::string state_checksum_key(const kept_state& kept) { return "xxh3_64." + state_tensor(kept); }
 
-/// The places of recurrent states, and which of them are roots.
+/// Adds the positions of the recurrent states, in tokens, and which of them are roots.
 void put_states(const agent_state& state, metadata_map& metadata) {
     if (state.states.empty()) return;
     std::vector<std::uint32_t> places, roots;
@@ -148,7 +157,8 @@ void put_states(const agent_state& state, metadata_map& metadata) {
     metadata["state_roots"] = join(roots);
 }
 
-/// Errors: corrupt.
+/// Reads what put_states() wrote into `state.states`, without the states' bytes. `tokens`: of the
+/// agent. Errors: corrupt.
 result<void> read_states(const metadata_map& metadata, std::size_t tokens, agent_state& state) {
     if (!metadata.contains("state_places")) return {};
     const auto places = field(metadata, "state_places");
@@ -174,6 +184,7 @@ result<void> read_states(const metadata_map& metadata, std::size_t tokens, agent
     return {};
 }
 
+/// Returns: the metadata of an agent's file but for its recurrent states and the checksums.
 metadata_map metadata_of(const agent_state& state, const block_hash& fingerprint,
                          const std::string& recipe) {
     std::vector<std::uint32_t> lengths;
@@ -196,8 +207,9 @@ metadata_map metadata_of(const agent_state& state, const block_hash& fingerprint
     return metadata;
 }
 
-/// A recipe is compared before the fingerprint, which only says that something differs. Files
-/// without one are older. Errors: corrupt, incompatible.
+/// Compares format, version, recipe and fingerprint with this server's. The recipe comes before the
+/// fingerprint, so that the message names what differs; files of older programs have none. Errors:
+/// corrupt, incompatible.
 result<void> check_format(const metadata_map& metadata, const block_hash& fingerprint,
                           const std::string& recipe) {
     const std::pair<const char*, std::string> expected[] = {
@@ -227,7 +239,7 @@ result<std::size_t> token_count_of(const metadata_map& metadata) {
                    " are possible");
 }
 
-/// Tokens, text and notes. Errors: corrupt.
+/// Reads tokens, text, token ends and notes into `state`. `count`: its tokens. Errors: corrupt.
 result<void> read_words(const metadata_map& metadata, std::size_t count, agent_state& state) {
     const auto ids = field(metadata, "token_ids");
     if (!ids) return ids.error();
@@ -260,6 +272,7 @@ result<void> read_words(const metadata_map& metadata, std::size_t count, agent_s
     return {};
 }
 
+/// Checks that the file has a tensor of the right size, with a checksum, for each recurrent state.
 /// Errors: corrupt.
 result<void> check_states(const safetensors_index& index, std::span<const kept_state> states,
                           std::size_t state_bytes) {
@@ -276,7 +289,8 @@ result<void> check_states(const safetensors_index& index, std::span<const kept_s
     return {};
 }
 
-/// `states`: how many recurrent states the file also has. Errors: corrupt.
+/// Checks that the file has exactly the tensors of `plans`, in their shapes and with checksums, and
+/// `states` tensors of recurrent states. Errors: corrupt.
 result<void> check_tensors(const safetensors_index& index, const std::vector<tensor_plan>& plans,
                            std::size_t tokens, std::size_t states) {
     if (index.tensors.size() != plans.size() + states)
@@ -293,6 +307,7 @@ result<void> check_tensors(const safetensors_index& index, const std::vector<ten
     return {};
 }
 
+/// All of a file but the bytes of its tensors, checked.
 struct file_header {
     safetensors_index index;
     agent_state state;  // without blocks
@@ -300,7 +315,8 @@ struct file_header {
     std::vector<tensor_plan> plans;
 };
 
-/// Errors: corrupt, incompatible, those of the file.
+/// Reads and checks the header of an agent's file. `id`: the name that the agent gets. Errors:
+/// corrupt, incompatible, those of the file.
 result<file_header> read_header(readable_file& file, const agent_id& id,
                                 const block_hash& fingerprint, const kv_layout& layout) {
     const auto file_bytes = file.size();
@@ -329,6 +345,7 @@ result<file_header> read_header(readable_file& file, const agent_id& id,
     return header;
 }
 
+/// Reads the bytes of one recurrent state into memory of the pool and compares their checksum.
 /// Errors: corrupt, pool_exhausted, those of the file.
 result<void> read_kept(readable_file& file, const safetensors_index& index, block_pool& pool,
                        kept_state& kept) {
@@ -441,7 +458,7 @@ result<agent_state> read_agent_file(readable_file& file, const agent_id& id,
 
 result<agent_file_size> check_agent_file(readable_file& file, const block_hash& fingerprint,
                                          const kv_layout& layout) {
-    const auto nobody = agent_id::parse("nobody").value();
+    const auto nobody = agent_id::parse("nobody").value();  // read_header() needs some name
     const auto header = read_header(file, nobody, fingerprint, layout);
     if (!header) return header.error();
     return agent_file_size{static_cast<int>(header->state.tokens.size()),

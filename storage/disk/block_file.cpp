@@ -19,8 +19,8 @@ namespace {
 static_assert(std::endian::native == std::endian::little,
               "block files are little-endian and are read in place");
 
-/// Copies the rows of the first `tokens` tokens from a block into a file's form of them, which
-/// leaves no gap between the rows of two heads.
+/// Copies the rows of the first `tokens` tokens of a tensor from a block that is not full (`rows`)
+/// to `target`, in the form of the file: without the unused rows between two heads.
 void gather(const tensor_plan& plan, std::size_t tokens, const std::byte* rows, std::byte* target) {
     const std::size_t head_bytes = plan.rows(tokens) * plan.row_bytes;
     for (std::size_t head = 0; head < as_size(plan.heads); ++head)
@@ -28,20 +28,21 @@ void gather(const tensor_plan& plan, std::size_t tokens, const std::byte* rows, 
                     head_bytes);
 }
 
+/// The opposite of gather(): from the form of a file to the rows of a block.
 void scatter(const tensor_plan& plan, std::size_t tokens, const std::byte* from, std::byte* rows) {
     const std::size_t head_bytes = plan.rows(tokens) * plan.row_bytes;
     for (std::size_t head = 0; head < as_size(plan.heads); ++head)
         std::memcpy(rows + head * plan.room * plan.row_bytes, from + head * head_bytes, head_bytes);
 }
 
-/// Several tensors of one layer that lie side by side in a file.
+/// Tensors of one layer whose bytes follow each other in a file, so that one read gets them all.
 struct tensor_run {
     std::size_t first = 0, end = 0;  // among the format's tensors
     std::size_t bytes = 0;
-    bool in_place = false;  // they lie in a frame as they do in the file
+    bool in_place = false;  // a frame has them in the same order: read without a copy
 };
 
-/// The run that starts with tensor `first`.
+/// Returns: the longest run that starts with tensor `first`.
 tensor_run run_from(std::size_t first, const std::vector<tensor_plan>& plans,
                     const std::vector<tensor_source>& sources, std::size_t tokens) {
     tensor_run run{first, first, 0, tokens == plans[first].room};
@@ -62,7 +63,8 @@ struct header_read {
     std::vector<tensor_source> sources;
 };
 
-/// Everything that can be checked before a byte of KV is read. Errors: corrupt, incompatible.
+/// Checks everything in a parsed header against the block that is expected, before a byte of KV is
+/// read. Returns: where its tensors are. Errors: corrupt, incompatible.
 result<header_read> check_index(const safetensors_index& index, const block_identity& expected,
                                 const block_format& format) {
     if (auto ok = check_identity(index, expected, format.part()); !ok) return ok.error();
@@ -92,9 +94,9 @@ result<header_read> check_index(const safetensors_index& index, const block_iden
     return header_read{wide, std::move(sources)};
 }
 
-/// A header that is, but for the digits of checksums, to the byte the one that write_block_file
-/// writes needs no parser. Returns: none for any other, which a parser has to judge. Errors: those
-/// of the file.
+/// Reads a header without parsing it: makes the header that write_block_file() would write for this
+/// block, takes the digits of the checksums from the file, and compares all bytes. Returns: nothing
+/// where they differ, and then a parser has to judge. Errors: those of the file.
 result<std::optional<header_read>> read_own_header(readable_file& file, std::uint64_t file_bytes,
                                                    const block_identity& expected,
                                                    const block_format& format, bool wide) {
@@ -115,8 +117,8 @@ result<std::optional<header_read>> read_own_header(readable_file& file, std::uin
     return std::optional(header_read{wide, std::move(sources)});
 }
 
-/// Where everything is in a file that is as `expected`, as far as a header can say it. Errors:
-/// corrupt, incompatible, those of the file.
+/// Returns: where the tensors of the expected block are in the file, after everything that a header
+/// can say was checked. Errors: corrupt, incompatible, those of the file.
 result<header_read> read_header(readable_file& file, std::uint64_t file_bytes,
                                 const block_identity& expected, const block_format& format) {
     const bool may_be_wide = format.may_be_wide(expected.tokens.size());
@@ -131,8 +133,9 @@ result<header_read> read_header(readable_file& file, std::uint64_t file_bytes,
     return check_index(*index, expected, format);
 }
 
-/// Reads a layer's tensors into their frame and compares their checksums while they are in the
-/// cache. Errors: corrupt, those of the file.
+/// Reads a run of tensors into the frame of their layer, through `scratch` where the frame has
+/// another order, and compares each checksum while the bytes are in the processor's cache.
+/// `tokens`: of the block. Errors: corrupt, those of the file.
 result<void> read_run(readable_file& file, const tensor_run& run,
                       const std::vector<tensor_plan>& plans,
                       const std::vector<tensor_source>& sources, std::size_t tokens,
@@ -188,12 +191,14 @@ result<std::uint64_t> write_block_file(file_system& files, const std::string& pa
     return header.bytes.size() + header.data_bytes;
 }
 
+/// Returns: the fault with the path of the file in its message.
 failure block_file_reader::at_path(const failure& fault) const {
     // Errors of the file system name the path already.
     if (fault.what.starts_with(path_)) return fault;
     return {fault.code, path_ + ": " + fault.what};
 }
 
+/// Divides the file into pieces of whole layers, each of at least 128 KiB if there is so much.
 void block_file_reader::cut_into_pieces() {
     constexpr std::size_t piece_bytes = 128 * 1024;
     const auto& plans = format_->tensors(is_wide_);

@@ -24,9 +24,10 @@ struct tensor_source {
     checksum_digits digits{};
 };
 
-/// Blocks. Writes the first identity.tokens.size() tokens of `block`, which is of the format's
-/// part, and the wide tail that ends with them, to a file of exactly this path and syncs its bytes.
-/// Returns: bytes written. Errors: io, out_of_space.
+/// Blocks. Writes the first identity.tokens.size() tokens of `block` to a file of exactly this path
+/// and syncs its bytes; with them the wide tail (the f16 rows of the last group) where the block
+/// has one that ends there. `block` is of the format's part. Returns: bytes written. Errors: io,
+/// out_of_space.
 result<std::uint64_t> write_block_file(file_system& files, const std::string& path,
                                        const block_identity& identity, const block_format& format,
                                        const kv_block& block);
@@ -36,8 +37,8 @@ result<std::uint64_t> write_block_file(file_system& files, const std::string& pa
 /// once.
 class block_file_reader {
   public:
-    /// All tensors of some layers: so many bytes that reading them takes longer than asking for
-    /// them.
+    /// All tensors of some consecutive layers, large enough that reading them takes longer than
+    /// starting the read.
     struct piece {
         std::size_t first = 0, end = 0;  // among the format's tensors
         std::vector<int> layers;         // ascending
@@ -52,13 +53,13 @@ class block_file_reader {
                                           const block_format& format, block_pool& pool,
                                           bool keep_open = true);
 
-    /// In the order of their layers.
+    /// The pieces of the file, in the order of their layers.
     const std::vector<piece>& pieces() const noexcept { return pieces_; }
     /// Blocks. Reads a piece and compares its checksums. Errors: not_found, io, corrupt; each names
     /// the path.
     result<void> read(const piece& some) const;
 
-    /// Right once every piece is read.
+    /// Returns: the block that is read. Its contents are right once every piece was read.
     std::shared_ptr<const kv_block> block() const noexcept { return block_; }
     std::uint64_t file_bytes() const noexcept { return file_bytes_; }
 
@@ -87,7 +88,7 @@ struct block_read {
     std::uint64_t bytes = 0;  // of the file
 };
 
-/// Blocks. Reads all of a file. Errors: those of block_file_reader.
+/// Blocks. Reads all of a file into a block of the pool. Errors: those of block_file_reader.
 result<block_read> read_block_file(file_system& files, const std::string& path,
                                    const block_identity& expected, const block_format& format,
                                    block_pool& pool);

@@ -21,8 +21,9 @@ block_files::block_files(file_system& files, std::string directory, disk_quota& 
       probe_(probe),
       events_(std::move(events)) {}
 
-/// Requires: mutex_ held, or no concurrent writer of this file. Otherwise the "stored" event of a
-/// block that is written again could precede this "removed" event.
+/// Publishes that the block left the disk. Requires: mutex_ held, or no concurrent writer of this
+/// file. Otherwise the "stored" event of a block that is written again could precede this "removed"
+/// event.
 void block_files::tell_removed(const block_hash& name) {
     if (events_ == nullptr) return;
     events_->publish([&]() -> kv_event { return blocks_removed{{name}}; });
@@ -55,6 +56,8 @@ result<void> block_files::scan(bool keep_orphans, file_workers& workers,
     return {};
 }
 
+/// Enters the files of one folder (blocks/ab). Deletes temporaries and, unless `keep_orphans`,
+/// block files that no manifest needs; counts all that stays in the quota. Errors: io.
 result<void> block_files::scan_directory(const std::string& directory, bool keep_orphans) {
     const auto entries = files_.list(directory);
     if (!entries) return entries.error();
@@ -68,8 +71,8 @@ result<void> block_files::scan_directory(const std::string& directory, bool keep
         if (parsed && fan_out.size() == 2 && entry.name.starts_with(fan_out)) {
             const auto& [name, part] = *parsed;
             const bool needed = needed_by_.contains(name);
-            // A manifest is written after the directories of its files were synced; an orphan
-            // proves nothing.
+            // A manifest is written after the folders of its files were synced, so a file that one
+            // needs is lasting. For a file that none needs (an orphan) nobody knows.
             if (needed || keep_orphans)
                 known_[name][index_of(part)] = file_state{entry.bytes, needed, true};
             if (needed || keep_orphans) stay_bytes += entry.bytes;
@@ -117,9 +120,9 @@ void block_files::release_shared(std::vector<block_hash>& names) {
     std::lock_guard lock(mutex_);
     std::erase_if(names, [this](const block_hash& name) {
         int& needed = needed_by_.at(name);
-        if (needed > 1) return --needed > 0;
-        if (known_.contains(name)) return false;
-        return needed_by_.erase(name) > 0;
+        if (needed > 1) return --needed > 0;      // somebody else retains it: released
+        if (known_.contains(name)) return false;  // its files must be deleted: left in `names`
+        return needed_by_.erase(name) > 0;        // it has no files: released
     });
 }
 
@@ -133,7 +136,8 @@ std::size_t block_files::remove_unneeded() {
     return removed;
 }
 
-/// Requires: `lock` holds the mutex; it is let go while the file is deleted.
+/// Deletes the files of a block that nobody retains. Returns: whether they are gone. Requires:
+/// `lock` holds the mutex; it is released while the files are deleted.
 bool block_files::remove_if_unneeded(const block_hash& name, std::unique_lock<std::mutex>& lock) {
     idle_.wait(lock, [&] { return !busy_.contains(name); });
     const auto found = known_.find(name);
@@ -200,7 +204,7 @@ result<std::uint64_t> block_files::ensure(const block_hash& name, kv_part part,
     busy_.erase(name);
     if (written) {
         std::optional<file_state>& file = known_[name][index_of(part)];
-        // A damaged file of that name is gone.
+        // The new file has replaced a damaged one.
         if (file) quota_.remove(file->bytes);
         file = file_state{*written, false, true};
         quota_.add(*written);
@@ -240,6 +244,8 @@ result<std::uint64_t> block_files::take_in(const block_hash& name, kv_part part,
     return std::uint64_t{bytes.size()};
 }
 
+/// Blocks. Writes a file under a temporary name and renames it, so that it is whole or absent.
+/// Returns: bytes written. Errors: those of `write_to` and of the file system.
 result<std::uint64_t> block_files::write(const block_hash& name, kv_part part,
                                          std::uint64_t bytes_max, const file_writer& write_to) {
     if (auto ok = make_fan_out(block_directory(name)); !ok) return ok.error();
@@ -249,7 +255,8 @@ result<std::uint64_t> block_files::write(const block_hash& name, kv_part part,
     if (written)
         if (auto ok = files_.rename(temporary, target); !ok) written = ok.error();
     if (!written) {
-        // Best effort: scan() removes what is left, and until then it is counted at its most.
+        // The temporary file is deleted if possible. One that stays is counted with its largest
+        // size, until the next scan() deletes it.
         if (auto gone = files_.unlink(temporary); !gone && gone.error().code != errc::not_found)
             quota_.add(bytes_max);
         return written;
@@ -259,6 +266,7 @@ result<std::uint64_t> block_files::write(const block_hash& name, kv_part part,
     return written;
 }
 
+/// Blocks. Creates the folder blocks/ab unless it is known to exist.
 result<void> block_files::make_fan_out(const std::string& directory) {
     {
         std::lock_guard lock(mutex_);
@@ -307,7 +315,7 @@ std::size_t block_files::forget_missing(std::span<const block_hash> names) {
     }
     std::size_t gone = 0;
     for (const auto& [name, part] : expected) {
-        // If that cannot be found out, reading the file will.
+        // A file system that does not answer counts as "there": reading the file will show.
         if (const auto there = files_.exists(path(name, part)); !there || *there) continue;
         std::lock_guard lock(mutex_);
         const file_state* file = find(name, part);
@@ -328,7 +336,7 @@ std::size_t block_files::forget_missing() {
     {
         std::lock_guard lock(mutex_);
         for (const auto& [name, files] : known_) names.push_back(name);
-        fan_outs_.clear();  // each is looked for before something is written there
+        fan_outs_.clear();  // so that each folder is created again before a file is written there
     }
     return forget_missing(names);
 }
@@ -351,7 +359,8 @@ bool block_files::is_good(const block_hash& name, kv_part part) const {
     return file != nullptr && file->good;
 }
 
-/// Requires: the mutex is held.
+/// Returns: what is known of the file of this part, null where there is none. Requires: the mutex
+/// is held.
 const block_files::file_state* block_files::find(const block_hash& name, kv_part part) const {
     const auto found = known_.find(name);
     if (found == known_.end()) return nullptr;
@@ -380,13 +389,14 @@ void block_files::gain_estimate::add(std::span<const block_hash> names) {
         const auto needed = files_.needed_by_.find(name);
         const auto known = files_.known_.find(name);
         if (needed == files_.needed_by_.end() || known == files_.known_.end()) continue;
+        // The files go only when the last manifest that needs the block has gone.
         if (needed->second > 1 && ++let_go_[name] < needed->second) continue;
         count(known->second);
     }
 }
 
 std::size_t block_files::remove_empty_directories() {
-    // Held all along, so that nobody begins to write into one of them; it is seldom needed.
+    // The mutex is held throughout, so that nobody begins to write into a folder that goes.
     std::lock_guard lock(mutex_);
     std::set<std::string> used;
     for (const auto& [name, files] : known_) used.insert(block_directory(name));

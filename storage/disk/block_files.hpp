@@ -33,7 +33,7 @@
 
 namespace semantic::storage {
 
-/// Of one model's files, by part.
+/// The file formats of one model's blocks, by part.
 class block_formats {
   public:
     explicit block_formats(const kv_layout& layout)
@@ -46,7 +46,7 @@ class block_formats {
     std::array<block_format, kv_parts.size()> formats_;
 };
 
-/// What removals give.
+/// Bytes and files (inodes) that removals free.
 struct file_gain {
     std::uint64_t bytes = 0;
     std::uint64_t files = 0;
@@ -69,21 +69,23 @@ class block_files {
     block_files(file_system& files, std::string directory, disk_quota& quota, store_probe& probe,
                 std::shared_ptr<kv_event_feed> events = nullptr);
 
-    /// Blocks. Takes stock of blocks/: removes temporaries and, unless `keep_orphans`, files that
-    /// nothing has retained; counts what stays. Calls `meanwhile` once, on any thread, as it scans.
-    /// Errors: io.
+    /// Blocks. Lists the folder "blocks" when the directory is opened: deletes temporary files and,
+    /// unless `keep_orphans`, block files that nothing has retained; counts all others. Calls
+    /// `meanwhile` once, on any thread, while it scans. Errors: io.
     result<void> scan(bool keep_orphans, file_workers& workers,
                       const std::function<void()>& meanwhile);
 
-    /// Says how many blocks there will be about, so that the tables do not have to grow.
+    /// Reserves the tables for about so many blocks, so that they do not grow one by one.
     void expect(std::size_t blocks);
-    /// Says that one more manifest needs these blocks, whether their files exist yet or not.
+    /// Counts one more manifest that needs each of these blocks, whether their files exist yet or
+    /// not.
     void retain(std::span<const block_hash> names);
-    /// Blocks. The opposite; deletes the files of blocks that nobody needs any more. A file that
-    /// cannot be deleted stays for remove_unneeded() and scan().
+    /// Blocks. Counts one manifest less for each of these blocks, and deletes the files of those
+    /// that nobody needs any more. A file that cannot be deleted stays for remove_unneeded() and
+    /// scan().
     void release(std::span<const block_hash> names);
-    /// The opposite too, where nothing has to be deleted for it. Leaves in `names` what nobody else
-    /// needs, which is to be released still.
+    /// Releases those of `names` for which no file has to be deleted, because somebody else retains
+    /// them or they have no file; the others stay in `names` and are still to be released.
     void release_shared(std::vector<block_hash>& names);
     /// Blocks. Deletes the files of blocks that nobody needs: kept orphans, and those that could
     /// not be deleted before. Returns: how many blocks are gone.
@@ -97,36 +99,40 @@ class block_files {
     /// ends with, unless it is there and good. Returns, errors, requires: as ensure().
     result<std::uint64_t> ensure_state(const block_hash& name, const block_identity& identity,
                                        const recurrent_state& state);
-    /// Blocks. Makes `bytes` the block's file unless it is there and good, and lasting at once.
-    /// Their contents are checked when the file is opened. Returns: bytes written. Errors: io,
-    /// out_of_space. Requires: the name is retained.
+    /// Blocks. Writes `bytes` as the file of a block part, unless it exists and is good. It is
+    /// lasting when this returns. The contents are checked only when the file is opened. Returns:
+    /// bytes written. Errors: io, out_of_space. Requires: the name is retained.
     result<std::uint64_t> take_in(const block_hash& name, kv_part part, std::string_view bytes);
     /// Blocks. Syncs the directories of those files that are not lasting yet, each once. Errors:
     /// io.
     result<void> make_lasting(std::span<const block_hash> names);
 
-    /// Blocks. Errors: those of block_file_reader.
+    /// Blocks. Opens the file of a block part, checks its header and takes frames for it. Errors:
+    /// those of block_file_reader::open().
     result<block_file_reader> open(const block_hash& name, kv_part part,
                                    const block_identity& expected, const block_formats& formats,
                                    block_pool& pool, bool keep_open);
-    /// Blocks. Looks for the files that these blocks are known to have, and forgets those that
-    /// somebody has taken away. Returns: how many those are.
+    /// Blocks. Checks that the files which these blocks are known to have exist, and forgets those
+    /// that were removed from outside. Returns: how many those are.
     std::size_t forget_missing(std::span<const block_hash> names);
-    /// Blocks. The same with all files and directories.
+    /// Blocks. The same for all files; folders are created again when something is written.
     std::size_t forget_missing();
-    /// Says that the file's contents are wrong: the next ensure() writes it again.
+    /// Notes that the file's contents are wrong: it is not read again, and the next ensure()
+    /// replaces it.
     void distrust(const block_hash& name, kv_part part);
 
-    /// Whether the file was ever found or written, good or not.
+    /// Whether the file exists, good or damaged.
     bool is_known(const block_hash& name, kv_part part) const;
+    /// Whether the file exists and is not known to be damaged.
     bool is_good(const block_hash& name, kv_part part) const;
-    /// Sums what files go when manifests let go of the blocks that they retain. Thread: one; nobody
-    /// changes the books while it lives.
+    /// Sums the files that would be deleted if some manifests released their blocks. Holds the
+    /// mutex of block_files as long as it lives, so nothing changes meanwhile. Thread: one.
     class gain_estimate {
       public:
         explicit gain_estimate(const block_files& files);
+        /// Adds the blocks of one manifest. A block counts once all that retain it were added.
         void add(std::span<const block_hash> names);
-        /// Those that nobody retains now; looks at all files. At most once.
+        /// Adds the files that no manifest retains now; looks at all files. At most once.
         void add_unneeded();
         const file_gain& sum() const noexcept { return sum_; }
 
@@ -137,8 +143,9 @@ class block_files {
         std::unordered_map<block_hash, int> let_go_;  // of those that several retain
         file_gain sum_;
     };
-    /// Blocks. Removes directories in which no block is, which take inodes. Returns: how many.
+    /// Blocks. Removes folders without a block, each of which takes an inode. Returns: how many.
     std::size_t remove_empty_directories();
+    /// Returns: the bytes of all files of these blocks.
     std::uint64_t bytes_on_disk(std::span<const block_hash> names) const;
     /// The same of one part only.
     std::uint64_t bytes_on_disk(std::span<const block_hash> names, kv_part part) const;
@@ -149,6 +156,8 @@ class block_files {
     void tell_removed(const block_hash& name);
     /// Writes a file of at most `bytes_max` bytes to the path that it is given.
     using file_writer = std::function<result<std::uint64_t>(const std::string& path)>;
+    /// Blocks. Writes the file with `write_to` unless it exists and is good. Returns: bytes
+    /// written.
     result<std::uint64_t> ensure(const block_hash& name, kv_part part, std::uint64_t bytes_max,
                                  const file_writer& write_to);
     result<std::uint64_t> write(const block_hash& name, kv_part part, std::uint64_t bytes_max,

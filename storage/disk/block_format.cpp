@@ -19,6 +19,8 @@ constexpr std::string_view sliding_extension = ".sliding.safetensors";
 constexpr std::string_view state_extension = ".state.safetensors";
 constexpr std::size_t length_bytes = 8;  // of the header, in front of it
 
+/// Adds the tensors of one region (K or V of a layer): one of f16 rows, or packed weights with
+/// their scales and biases. `room`: rows of a head in a frame.
 void add_region(std::vector<tensor_plan>& plans, const std::string& name, int layer,
                 const kv_region& region, std::size_t room) {
     const std::size_t parameter_bytes = as_size(region.groups) * 2;
@@ -35,6 +37,7 @@ void add_region(std::vector<tensor_plan>& plans, const std::string& name, int la
                      parameter_bytes, as_size(region.groups), room});
 }
 
+/// Adds the two tensors of a layer's wide tail: f16 rows of keys and of values.
 void add_wide(std::vector<tensor_plan>& plans, const std::string& prefix, int layer,
               const kv_layout& layout) {
     using place = tensor_plan::place;
@@ -60,7 +63,8 @@ const char* name_of(kv_part part) {
     return part == kv_part::full ? "full" : "sliding";
 }
 
-/// Compares one metadata field. Errors: `kind`.
+/// Compares one metadata field with what is expected. Errors: corrupt where it is missing, `kind`
+/// where it differs.
 result<void> expect_field(const safetensors_index& index, const std::string& key,
                           const std::string& expected, errc kind) {
     const auto found = index.metadata.find(key);
@@ -186,6 +190,8 @@ std::array<std::pair<const char*, std::string>, 8> identity_fields(const block_i
 result<void> check_identity(const safetensors_index& index, const block_identity& expected,
                             kv_part part) {
     const auto fields = identity_fields(expected, part);
+    // First the fields by which a file of another model or version is distinguished from a damaged
+    // one.
     for (const std::string_view first : {"format", "format_version", "fingerprint"})
         for (const auto& [key, value] : fields)
             if (key == first)
@@ -201,6 +207,7 @@ block_format::block_format(const kv_layout& layout, kv_part part)
       lists_{list_of(layout, part, false), list_of(layout, part, layout.has_wide_tail())},
       full_(ending(lists_[0], as_size(layout.block_tokens()))) {}
 
+/// Returns: the tensors of a part, and their order by name, in which metadata are written.
 block_format::tensor_list block_format::list_of(const kv_layout& layout, kv_part part, bool wide) {
     tensor_list list{plan_tensors(layout, part, wide), {}};
     list.by_name.resize(list.plans.size());
@@ -219,7 +226,8 @@ std::uint64_t block_format::file_bytes_max(std::size_t tokens) const {
     return bytes;
 }
 
-/// The header after the identity's fields, without padding.
+/// Returns: the header after the identity's fields: places for the checksums, then the tensors with
+/// their offsets; without padding. `digits` are offsets into it.
 block_format::header block_format::ending(const tensor_list& list, std::size_t tokens) {
     constexpr const char* no_digits = "0000000000000000";
     header end;
@@ -261,8 +269,10 @@ block_format::header block_format::header_of(const block_identity& identity, boo
         if (text.back() != '{') text += ',';
         text.append("\"").append(key).append("\":\"").append(value) += '"';
     }
+    // ending() counted from its own beginning.
     for (std::size_t& at : whole.digits) at += text.size();
     text += end.bytes;
+    // Blanks up to a multiple of 8 bytes, then the length in front, little-endian.
     text.resize((text.size() + 7) / 8 * 8, ' ');
     for (std::size_t i = 0; i < length_bytes; ++i)
         text[i] = static_cast<char>((text.size() - length_bytes) >> (8 * i) & 0xff);

@@ -39,7 +39,9 @@ struct tensor_plan {
     std::size_t room = 0;         // rows of a head: block_tokens, or the wide tail's
     place location = place::frame;
 
-    /// How many of a block's `tokens` tokens have a row: the last ones in a wide tail.
+    /// Returns: how many tokens of a block with `tokens` tokens have a row in this tensor: all of
+    /// them in a frame; in a wide tail those of the last group, which has begun and is not
+    /// complete.
     std::size_t rows(std::size_t tokens) const {
         return location == place::frame ? tokens : tokens % room;
     }
@@ -47,14 +49,15 @@ struct tensor_plan {
         return static_cast<std::size_t>(heads) * rows(tokens) * row_bytes;
     }
     std::vector<std::int64_t> shape(std::size_t tokens) const;
-    /// Where head 0 lies. What a block that others have gives is not to be written. Requires: the
-    /// block has a wide tail where the rows are in one.
+    /// Returns: the first row of head 0 in the block. The pointer is writable for readers of files,
+    /// which own the block; rows of a block that others share must not be written. Requires: the
+    /// block has a wide tail, where this tensor is one of it.
     std::byte* rows_in(const kv_block& block) const;
     /// The key of a tensor's checksum in a file's metadata.
     std::string checksum_key() const { return "xxh3_64." + name; }
 };
 
-/// Every tensor of one part, in file order; `wide`: those of a wide tail too.
+/// Returns: every tensor of one part, in the order of the file; `wide`: with those of a wide tail.
 std::vector<tensor_plan> plan_tensors(const kv_layout& layout, kv_part part, bool wide = false);
 
 /// Identifies a block: KV of `tokens` after the block `parent`, for one model and one tenant.
@@ -69,8 +72,8 @@ struct block_identity {
 /// after its length.
 block_hash block_name(const block_identity& block);
 
-/// The name of the recurrent state after the tokens of a block: XXH3-128 over the same fields and
-/// one more, the word "state", so that block and state come and go apart.
+/// Returns: the name of the recurrent state after the tokens of a block: XXH3-128 over the same
+/// fields and the word "state". So a state and its block are stored and deleted independently.
 block_hash state_name(const block_identity& block);
 
 /// The names of all blocks that hold `tokens`, in order; the last may be partly filled.
@@ -83,9 +86,10 @@ inline constexpr std::array block_file_parts{kv_part::full, kv_part::sliding, kv
 /// Path of a part's file under the cache directory: "blocks/ab/ab….safetensors", for the sliding
 /// layers "blocks/ab/ab….sliding.safetensors", for a state "blocks/ab/ab….state.safetensors".
 std::string block_path(const block_hash& name, kv_part part);
-/// The block and part that a file of such a name is of. Errors: bad_value.
+/// Returns: the block and the part that a file of this name belongs to. Errors: bad_value.
 result<std::pair<block_hash, kv_part>> parse_block_file_name(std::string_view file_name);
-/// The fan-out directory that both files lie in: "blocks/ab".
+/// Returns: the folder of a block's files, named by the first two hex digits of its name:
+/// "blocks/ab".
 std::string block_directory(const block_hash& name);
 
 /// The metadata that say which block a file holds, in the order of their keys, which all come
@@ -93,8 +97,8 @@ std::string block_directory(const block_hash& name);
 std::array<std::pair<const char*, std::string>, 8> identity_fields(const block_identity& identity,
                                                                    kv_part part);
 
-/// Compares what a file's metadata say of its identity. Errors: corrupt; incompatible (format,
-/// version, fingerprint).
+/// Compares the identity in a file's metadata with the expected one. Errors: incompatible for
+/// another format, version or fingerprint; corrupt for anything else.
 result<void> check_identity(const safetensors_index& index, const block_identity& expected,
                             kv_part part);
 
@@ -105,10 +109,13 @@ class block_format {
 
     const kv_layout& layout() const noexcept { return layout_; }
     kv_part part() const noexcept { return part_; }
-    /// `wide`: of a file that holds a wide tail, as that of a block that ends inside a group may.
+    /// Returns: the tensors of a file, in its order. `wide`: of a file that also has a wide tail,
+    /// which is possible where the block ends inside a group.
     const std::vector<tensor_plan>& tensors(bool wide = false) const noexcept {
         return lists_[wide ? 1 : 0].plans;
     }
+    /// Whether a block with `tokens` tokens ends inside a group, so that its file may have a wide
+    /// tail.
     bool may_be_wide(std::size_t tokens) const {
         const int count = static_cast<int>(tokens);
         return layout_.group_start(count) < count;
@@ -117,8 +124,8 @@ class block_format {
     /// Returns: an upper bound of the size of a file with `tokens` tokens.
     std::uint64_t file_bytes_max(std::size_t tokens) const;
 
-    /// All of a file in front of its first tensor. A block's identity and the geometry decide every
-    /// byte but the digits of the checksums.
+    /// All bytes of a file before its first tensor. The identity of the block and the geometry
+    /// determine every byte but the digits of the checksums.
     struct header {
         std::string bytes;
         std::vector<std::size_t> digits;  // where those of each tensor start, as tensors() has them

@@ -15,7 +15,7 @@ constexpr const char* mark_name = "/format";
 constexpr std::string_view mark_begin = "semantic-cache ";
 constexpr std::size_t mark_bytes_max = 64;
 
-/// Returns: the version that a mark says; nothing where it was never written so.
+/// Returns: the version in the text of a mark; nothing where this program never wrote such a text.
 std::optional<int> version_of(std::string_view mark) {
     if (!mark.starts_with(mark_begin) || !mark.ends_with('\n')) return std::nullopt;
     mark.remove_prefix(mark_begin.size());
@@ -26,7 +26,8 @@ std::optional<int> version_of(std::string_view mark) {
     return version;
 }
 
-/// Makes `to` the same file as `from`, or, where files have one name only, an equal one.
+/// Gives the file `from` the second name `to` (a hard link); where the file system has no links,
+/// copies it.
 result<void> name_also(file_system& files, const std::string& from, const std::string& to) {
     if (files.link(from, to)) return {};
     const auto bytes = read_whole(files, from, manifest_file_bytes_max);
@@ -66,7 +67,7 @@ result<void> rename_manifests(file_system& files, const std::string& directory,
         if (!bytes) return bytes.error();
         if (auto ok = replace_file(files, full(each.to), *bytes); !ok) return ok;
     }
-    // The new names last before an old one goes.
+    // The new names are synced before an old one is deleted, so a crash loses no manifest.
     if (auto ok = files.sync_directory(full("agents")); !ok) return ok;
     for (const manifest_renaming& each : renamings)
         if (auto ok = files.unlink(full(each.from)); !ok) return ok;

@@ -15,24 +15,23 @@ namespace semantic::storage {
 /// Version 1, which has no mark, knew one manifest an agent, whatever its model.
 constexpr int directory_format_version = 2;
 
-/// Blocks. Marks the directory as one of this version where it is not. Errors: incompatible, naming
-/// both versions, where a later program has made it: nothing in it may be touched then; io,
-/// out_of_space.
+/// Blocks. Writes this version into the directory's mark, unless it is there. Errors: incompatible,
+/// naming both versions, where a later program has made the directory, in which nothing may be
+/// changed then; io, out_of_space.
 result<void> adopt_directory_format(file_system& files, const std::string& directory);
 
-/// A manifest whose name is to change. Paths below the directory.
+/// A manifest that gets another name. Paths are relative to the cache directory.
 struct manifest_renaming {
     std::string from, to;
     enum class former {
         none,   // nothing is called `to`
-        older,  // what is called so gives way
-        newer,  // what is called so stays, and `from` goes
+        older,  // the manifest at `to` is replaced
+        newer,  // the manifest at `to` stays, and `from` is deleted
     } there = former::none;
 };
 
-/// Blocks. Does all of them, each whole or not at all; at no moment, and after no crash, is a
-/// manifest without a name. What was cut off is done again by the next opening. Errors: io,
-/// out_of_space.
+/// Blocks. Renames all of them. Each manifest has one of its names at every moment, also after a
+/// crash; the next opening finishes what a crash interrupted. Errors: io, out_of_space.
 result<void> rename_manifests(file_system& files, const std::string& directory,
                               std::span<const manifest_renaming> renamings);
 

@@ -13,11 +13,13 @@ constexpr std::uint64_t default_budget_max = std::uint64_t{64} << 30;
 constexpr std::uint64_t default_record_budget_max = std::uint64_t{4} << 30;
 constexpr std::uint64_t record_budget_divisor = 4;
 
+/// Returns: by how much `have` is more than `allowed`; 0 where it is not.
 std::uint64_t excess(std::uint64_t have, std::uint64_t allowed) {
     return have > allowed ? have - allowed : 0;
 }
 
-/// Without a path: clients read it.
+/// Returns: the sentence that says why there is no room, with all figures. It names no path, since
+/// clients read it.
 std::string sentence_about(const disk_state& disk, disk_use use, std::uint64_t wanted_bytes) {
     const std::uint64_t share = std::max(disk.record_budget_bytes, disk.record_bytes);
     std::string said = "the cache directory holds " + std::to_string(disk.held_bytes) +
@@ -51,6 +53,7 @@ disk_shortage shortage(const disk_state& disk, disk_use use, std::uint64_t wante
     std::uint64_t held = disk.held_bytes;
     std::uint64_t allowed = disk.budget_bytes;
     if (use == disk_use::memory) {
+        // Memories may take all but the records' share, used or not.
         held -= disk.record_bytes;
         const std::uint64_t share = std::max(disk.record_budget_bytes, disk.record_bytes);
         allowed = excess(disk.budget_bytes, share);
@@ -78,7 +81,8 @@ std::uint64_t disk_quota::record_budget_bytes() const {
     return state_.record_budget_bytes;
 }
 
-/// Adds the bytes to `taken` where they fit.
+/// Blocks. Asks the file system for its free space and adds `bytes` to the counter `taken` where
+/// they fit. Returns: what is short, if anything. Errors: io.
 result<disk_quota::answer> disk_quota::ask(std::uint64_t bytes, disk_use use,
                                            std::uint64_t disk_state::*taken,
                                            std::optional<std::uint64_t> left_free) {
@@ -162,7 +166,7 @@ void disk_quota::note_record(std::uint64_t bytes) {
     state_.record_bytes += bytes;
 }
 
-/// Requires: the mutex is held.
+/// Updates the gauge of bytes on disk. Requires: the mutex is held.
 void disk_quota::tell_probe() { probe_.disk_bytes = state_.held_bytes + state_.upload_bytes; }
 
 std::uint64_t disk_quota::promised_bytes() const {

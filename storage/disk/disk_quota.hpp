@@ -25,8 +25,8 @@ std::uint64_t default_disk_budget(std::uint64_t file_system_bytes);
 /// Returns: the records' share of a disk budget: min(a quarter of it, 4 GiB).
 std::uint64_t default_record_budget(std::uint64_t disk_budget_bytes);
 
-/// What the bytes are for. Memories may take all but the records' share. An upload that is not
-/// finished is no memory yet: it takes what is free, and memories need not give way to it.
+/// What bytes are reserved for. Memories may take all but the records' share. An upload that is not
+/// complete is no memory yet: it takes free bytes only, and a save of a memory does not count it.
 enum class disk_use { memory, record, upload };
 
 struct disk_state {
@@ -39,7 +39,7 @@ struct disk_state {
     std::uint64_t upload_bytes = 0;         // of uploads, which are not in held_bytes
 };
 
-/// What is in the way of a write.
+/// How much a write exceeds what it may take.
 struct disk_shortage {
     std::uint64_t budget_bytes = 0;  // too many for the budget
     std::uint64_t space_bytes = 0;   // too many for the file system
@@ -48,11 +48,12 @@ struct disk_shortage {
         return budget_bytes > space_bytes ? budget_bytes : space_bytes;
     }
 };
-/// `left_free`: what of the file system must stay free.
+/// Returns: what a write of `wanted_bytes` lacks. `left_free`: bytes of the file system that must
+/// stay free.
 disk_shortage shortage(const disk_state& disk, disk_use use, std::uint64_t wanted_bytes,
                        std::uint64_t left_free);
-/// Returns: what a write that begins now leaves free: a twentieth of the file system or, where
-/// others have taken of that, what they have left. No memory goes to give them more.
+/// Returns: the bytes that a write which begins now leaves free: a twentieth of the file system;
+/// where other programs have used some of that, what is left. No memory is removed to restore it.
 std::uint64_t bytes_to_leave_free(const disk_state& disk);
 
 class disk_quota {
@@ -65,7 +66,8 @@ class disk_quota {
     result<void> set_budget(std::uint64_t budget_bytes, std::uint64_t record_budget_bytes = 0);
     std::uint64_t record_budget_bytes() const;
 
-    /// Room that a save may fill. Gives back what it has not spent when destroyed.
+    /// A reservation of disk bytes, which a save spends as it writes. The destructor returns what
+    /// was not spent.
     class promise {
       public:
         promise(disk_quota& quota, std::uint64_t bytes) : quota_(&quota), bytes_(bytes) {}
@@ -73,7 +75,7 @@ class disk_quota {
             : quota_(other.quota_), bytes_(std::exchange(other.bytes_, 0)) {}
         promise& operator=(promise&&) = delete;
         ~promise() { spend(bytes_); }
-        /// Says that `bytes` of it are now counted by add(), or not needed.
+        /// Ends the reservation of `bytes`: they are written and counted by add(), or not needed.
         void spend(std::uint64_t bytes);
 
       private:
@@ -81,15 +83,16 @@ class disk_quota {
         std::uint64_t bytes_;
     };
 
-    /// What came of asking for room.
+    /// The result of asking for a reservation.
     struct answer {
         disk_shortage shortage{};
         disk_space space{};           // as the file system says it
         std::uint64_t left_free = 0;  // as bytes_to_leave_free(), unless it was given
         std::string sentence;         // says what is in the way; empty when nothing is
     };
-    /// Blocks. Promises `bytes` when they fit: then nothing is missing in the answer. `left_free`:
-    /// that of an earlier answer, when something was removed since for the same write. Errors: io.
+    /// Blocks. Reserves `bytes` when they fit: then nothing is missing in the answer, and the
+    /// caller makes a `promise` of them. `left_free`: that of an earlier answer, when something was
+    /// removed since for the same write. Errors: io.
     result<answer> try_promise(std::uint64_t bytes, disk_use use = disk_use::memory,
                                std::optional<std::uint64_t> left_free = {});
     /// Blocks. The same for an upload, whose bytes count from then on until remove_upload().
@@ -97,11 +100,13 @@ class disk_quota {
     void remove_upload(std::uint64_t bytes);
     bool is_over_budget() const;
 
+    /// Counts a file that exists now, or one that is gone. Requires of remove(): they were counted.
     void add(std::uint64_t bytes);
     void remove(std::uint64_t bytes);
+    /// The same for a file of a record.
     void add_record(std::uint64_t bytes);
     void remove_record(std::uint64_t bytes);
-    /// Says that so many of the bytes that were added are records'.
+    /// Notes that `bytes` of those that add() counted belong to records.
     void note_record(std::uint64_t bytes);
     std::uint64_t held_bytes() const;
     std::uint64_t promised_bytes() const;

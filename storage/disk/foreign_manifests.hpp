@@ -21,8 +21,8 @@ namespace semantic::storage {
 struct foreign_manifest {
     std::vector<block_hash> names;  // of the blocks that it retains
     std::uint64_t bytes = 0;        // of the file
-    /// Whose memory of another model it is; none for a leftover: nobody finds it by name any more,
-    /// and it is the first to go.
+    /// The agent whose memory under another model this is; none for a leftover, which no model can
+    /// use and which is removed first.
     std::optional<agent_id> agent{};
     block_hash fingerprint{};  // of that model
     std::size_t tokens = 0;
@@ -33,8 +33,8 @@ struct foreign_manifest {
     memory_claim claim = memory_claim::none;  // as agent_record has it
     /// Whether `names` is all that the manifest needs; false where its format is an unknown one.
     bool is_understood = true;
-    /// Whether it could be read. What could not, as by a fault of the disk that may pass, is
-    /// nobody's leftover: it stays until somebody saves under its name, or erases it.
+    /// False where the disk did not give it, which may pass. Such a manifest is no leftover: it
+    /// stays until a save replaces it or a client erases it.
     bool is_readable = true;
 };
 
@@ -52,18 +52,20 @@ class foreign_manifests {
         by_path_[path] = std::move(manifest);
     }
     bool contains(const std::string& path) const { return by_path_.contains(path); }
-    /// Returns: what was there; nothing retained where there was none.
+    /// Removes a manifest. Returns: what was known of it; an empty value where there was none.
     foreign_manifest take(const std::string& path);
     const by_path& all() const noexcept { return by_path_; }
-    /// Calls `visit` with each that has a policy.
+    /// Calls `visit` with each manifest that has a policy (keep or pin).
     template <class Visit>
     void visit_kept(const Visit& visit) {
         for (auto& [path, each] : by_path_)
             if (!each.policy.is_empty()) visit(each);
     }
-    /// Those whose paths begin so. Valid until something is added or taken.
+    /// Returns: the manifests whose paths begin with `part`. Valid until something is added or
+    /// taken.
     std::vector<by_path::const_iterator> beginning_with(std::string_view part) const;
 
+    /// Adds what is known of a model; empty fields leave what was known before.
     void add_label(const block_hash& fingerprint, model_label label);
     /// Returns: an empty one for a model that is not known.
     const model_label& label_of(const block_hash& fingerprint) const;

@@ -54,13 +54,14 @@ std::string_view view_of(const block_hash& hash) {
     return {reinterpret_cast<const char*>(hash.bytes.data()), hash.bytes.size()};
 }
 
-// Half of what a clock can hold in nanoseconds, on either side of 1970: about 146 years, so that
-// the difference of two times is one as well.
+// Times are cut to 146 years on either side of 1970, half of what a clock can hold in nanoseconds,
+// so that the difference of two times does not overflow.
 constexpr std::int64_t time_max = std::numeric_limits<std::int64_t>::max() / 2000;
-// What a clock can say at all.
+// The longest time that a clock can hold; a manifest with a longer one is corrupt.
 constexpr std::int64_t clock_max = std::numeric_limits<std::int64_t>::max() / 1000;
 
-/// A clock that is set wrong costs an agent its place in the order of removal, never its memory.
+/// Returns: microseconds since 1970, cut to time_max. A wrong clock makes an agent leave too early
+/// or too late, but never costs its memory.
 std::int64_t microseconds(clock::time_point time) {
     const std::int64_t value =
         std::chrono::duration_cast<std::chrono::microseconds>(time.time_since_epoch()).count();
@@ -75,7 +76,8 @@ std::string file_header() {
     return out;
 }
 
-/// Binds a record to everything in front of it.
+/// Returns: the seal of a record, a hash over its payload and the seal of the record before. So a
+/// record is valid only after exactly the bytes that it was written after.
 block_hash seal_of(const block_hash& previous, std::string_view payload) {
     std::string bound(view_of(previous));
     append_number(bound, static_cast<std::uint64_t>(payload.size()));
@@ -83,6 +85,7 @@ block_hash seal_of(const block_hash& previous, std::string_view payload) {
     return checksum128(bound);
 }
 
+/// Returns: the recurrent states as the bytes of a note: tokens, kind and name of each.
 std::string note_of_states(const std::vector<manifest_state>& states) {
     std::string note;
     for (const manifest_state& each : states) {
@@ -93,6 +96,8 @@ std::string note_of_states(const std::vector<manifest_state>& states) {
     return note;
 }
 
+/// Appends a version of the agent as a record has it: what follows the first `kept` blocks, tokens
+/// and messages of the version before.
 void append_version(std::string& out, const manifest& agent, const manifest_kept& kept) {
     const std::uint32_t text_kept = kept.tokens == 0 ? 0 : agent.token_ends[kept.tokens - 1];
     append_number(out, microseconds(agent.last_used));
@@ -127,6 +132,7 @@ void append_version(std::string& out, const manifest& agent, const manifest_kept
     }
 }
 
+/// Appends a record: length, seal, payload.
 void append_record(std::string& out, std::string_view payload, const block_hash& seal) {
     append_number(out, static_cast<std::uint64_t>(payload.size()));
     out += view_of(seal);
@@ -135,6 +141,7 @@ void append_record(std::string& out, std::string_view payload, const block_hash&
 
 // --- rules that hold on both sides ---
 
+/// Returns: a sentence naming the rule that the messages break; nothing where they break none.
 std::optional<std::string> broken_rule_of_messages(const manifest& agent) {
     if (agent.messages.size() > messages_max)
         return "messages has " + std::to_string(agent.messages.size()) + " entries, at most " +
@@ -151,6 +158,7 @@ std::optional<std::string> broken_rule_of_messages(const manifest& agent) {
     return std::nullopt;
 }
 
+/// The same for recurrent states.
 std::optional<std::string> broken_rule_of_states(const manifest& agent) {
     if (agent.notes.contains(states_note)) return "notes has a key of the states";
     if (agent.states.size() > kept_states_max)
@@ -165,6 +173,7 @@ std::optional<std::string> broken_rule_of_states(const manifest& agent) {
     return std::nullopt;
 }
 
+/// Returns: the first rule that the manifest breaks; nothing where it is right.
 std::optional<std::string> broken_rule(const manifest& agent) {
     if (!agent_id::parse(agent.agent)) return "agent is not an agent id";
     if (agent.tokens.size() > manifest_tokens_max)
@@ -196,7 +205,7 @@ std::optional<std::string> broken_rule(const manifest& agent) {
     return broken_rule_of_messages(agent);
 }
 
-/// Errors: bad_value, when decode_manifest would refuse what encoding this gives.
+/// Errors: bad_value, when decode_manifest() would refuse the encoded manifest.
 result<void> check_before_writing(const manifest& agent) {
     if (const auto rule = broken_rule(agent)) return failure{errc::bad_value, *rule};
     for (token_id token : agent.tokens)
@@ -207,7 +216,8 @@ result<void> check_before_writing(const manifest& agent) {
 
 // --- reading ---
 
-/// Takes values off the front of a record; remembers the first fault.
+/// Takes values off the front of a record. After a fault all values are 0 or empty, and `fault`
+/// keeps the first one, so callers check once at the end. `name`: the field, for the message.
 class record_reader {
   public:
     explicit record_reader(std::string_view bytes) : bytes_(bytes) {}
@@ -231,7 +241,8 @@ class record_reader {
         return value;
     }
 
-    /// A number of things of which each takes at least `each_bytes` of what is left.
+    /// Reads how many entries follow: at most `most`, of which each takes at least `each_bytes` of
+    /// the bytes that are left. So a damaged count cannot make the caller allocate much.
     std::size_t count(const char* name, std::size_t most, std::size_t each_bytes) {
         const std::size_t value = number<std::uint32_t>(name);
         if (value <= most && value * each_bytes <= bytes_.size()) return value;
@@ -243,6 +254,7 @@ class record_reader {
         return take(count(name, most, 1), name);
     }
 
+    /// Reads what append_varint() wrote, at most 5 bytes.
     std::uint32_t varint(const char* name) {
         std::uint64_t value = 0;
         for (int shift = 0; shift < 35; shift += 7) {
@@ -285,7 +297,8 @@ clock::time_point read_time(record_reader& reader, const char* name) {
         std::chrono::microseconds(std::clamp(value, -time_max, time_max))));
 }
 
-/// Returns: how many tokens the kept blocks hold.
+/// Reads the list of blocks: keeps the first ones of the version before and adds new ones. Returns:
+/// how many tokens the kept blocks have.
 std::size_t read_blocks(record_reader& reader, manifest& agent) {
     const std::size_t kept = reader.number<std::uint32_t>("blocks");
     if (kept > agent.blocks.size()) {
@@ -309,7 +322,8 @@ std::size_t read_blocks(record_reader& reader, manifest& agent) {
     return kept_tokens;
 }
 
-/// Requires: read_blocks has left the kept blocks in front, `kept_tokens` in them.
+/// Reads token ids and the lengths of their texts after the first `kept_tokens` tokens. Cuts
+/// `agent.text` to those; the caller appends the new text. Requires: read_blocks() was called.
 void read_tokens(record_reader& reader, std::size_t kept_tokens, manifest& agent) {
     agent.tokens.resize(kept_tokens);
     agent.token_ends.resize(kept_tokens);
@@ -342,7 +356,7 @@ void read_notes(record_reader& reader, manifest& agent) {
     }
 }
 
-/// Takes the note of the states out of the others.
+/// Decodes the note of the recurrent states and removes it from the notes.
 void read_states(record_reader& reader, manifest& agent) {
     agent.states.clear();
     const auto note = agent.notes.extract(states_note);
@@ -375,7 +389,7 @@ void read_messages(record_reader& reader, manifest& agent) {
     }
 }
 
-/// Applies one record's version to the one before. Errors: corrupt.
+/// Changes `agent`, the version before, to the version of one record. Errors: corrupt.
 result<void> read_version(record_reader& reader, manifest& agent) {
     agent.last_used = read_time(reader, "last_used_us");
     const std::size_t kept_tokens = read_blocks(reader, agent);
@@ -391,7 +405,8 @@ result<void> read_version(record_reader& reader, manifest& agent) {
     return {};
 }
 
-/// Cuts the next whole record off the front of `bytes`. Returns: its payload, or nothing.
+/// Takes the next record off the front of `bytes`, if it is whole and follows the record with
+/// `seal`, and sets `seal` to its own. Returns: its payload, or nothing.
 std::optional<std::string_view> next_record(std::string_view& bytes, block_hash& seal) {
     if (bytes.size() < record_header_bytes) return std::nullopt;
     std::uint64_t payload_bytes = 0;
@@ -407,7 +422,7 @@ std::optional<std::string_view> next_record(std::string_view& bytes, block_hash&
     return payload;
 }
 
-/// Errors: corrupt, incompatible.
+/// Checks the first bytes of a manifest file. Errors: corrupt, incompatible.
 result<void> check_header(std::string_view bytes) {
     if (!bytes.starts_with(magic) || bytes.size() < header_bytes)
         return corrupt("it does not start as a manifest does");

@@ -65,6 +65,7 @@ struct agent_part_file {
     std::string path;
     bool is_needed = false;
 };
+/// Returns: all files of the agent but its manifest.
 std::vector<agent_part_file> files_of(const manifest& agent);
 
 /// Bytes of a manifest file, and the seal of the last record in them, which the next one continues.
@@ -73,7 +74,7 @@ struct sealed_bytes {
     block_hash seal;
 };
 
-/// How much of the version before a new one keeps, from the start of each list.
+/// How much of the version before a new version keeps, from the start of each list.
 struct manifest_kept {
     std::size_t blocks = 0;
     std::size_t tokens = 0;    // of those blocks
@@ -83,9 +84,10 @@ struct manifest_kept {
 /// Returns: a whole file. Errors: bad_value, naming the field and the number, for what
 /// decode_manifest would refuse.
 result<sealed_bytes> encode_manifest(const manifest& agent);
-/// Returns: the record to append to a file that ends with `seal`. Requires: what is kept is the
-/// same in both versions, the text of its tokens too; `created`, `agent`, `tenant` and
-/// `fingerprint` are those of the file. Errors: as encode_manifest.
+/// Returns: the record to append to a file that ends with `seal`, for a version that keeps `kept`
+/// of the one before. Requires: the kept blocks, tokens, their text and messages are the same in
+/// both versions; `created`, `agent`, `tenant` and `fingerprint` are those of the file. Errors: as
+/// encode_manifest().
 result<sealed_bytes> encode_update(const manifest& agent, const manifest_kept& kept,
                                    const block_hash& seal);
 
@@ -94,16 +96,17 @@ struct decoded_manifest {
     bool torn = false;  // bytes after it are damaged, or of a save that was cut off
 };
 
+/// Returns: the newest whole version in a file; what follows it is ignored and makes `torn` true.
 /// Errors: corrupt (no whole record, a field out of its range, fields that contradict each other),
-/// incompatible (another format version). A manifest of another fingerprint decodes; comparing it
-/// is the caller's.
+/// incompatible (another format version). A manifest of another model decodes; the caller compares
+/// the fingerprint.
 result<decoded_manifest> decode_manifest(std::string_view bytes);
 
-/// Path of what one model remembers of an agent, under the cache directory:
-/// "agents/<hex of salt and id>.<hex of fingerprint>.manifest". The id itself is never part of it.
+/// Returns: the path, relative to the cache directory, of one model's manifest of an agent:
+/// "agents/<hash of salt and id>.<fingerprint>.manifest", both in hex. The id itself is not in it.
 std::string manifest_path(std::string_view tenant_salt, std::string_view agent,
                           const block_hash& fingerprint);
-/// Returns: what the paths of all memories of the agent begin with, whatever the model.
+/// Returns: the beginning that the manifests of the agent have in common, whatever the model.
 /// Requires: a path that manifest_path() has returned.
 std::string_view agent_part(std::string_view manifest_path);
 /// The path that the agent's only manifest has in a directory of format 1. Requires: as above.
@@ -113,8 +116,9 @@ bool is_former_manifest_path(std::string_view path);
 /// Returns: the path of format 2. Requires: is_former_manifest_path().
 std::string renamed_manifest_path(std::string_view former, const block_hash& fingerprint);
 
-/// Blocks. Adds a record, lasting. Errors: io, out_of_space, not_found; the file may then end with
-/// the record, a part of it, or neither, and must be replaced before anything more is appended.
+/// Blocks. Appends a record and syncs the file. Errors: io, out_of_space, not_found; the file may
+/// then end with the record, a part of it, or neither, and must be replaced before anything more is
+/// appended.
 result<void> append_manifest(file_system& files, const std::string& path,
                              const std::string& record);
 

@@ -32,7 +32,8 @@ block_hash sum_of(const kept_record& record) {
         .finish();
 }
 
-/// Takes a word and the delimiter after it from the front.
+/// Takes the text up to `delimiter`, and the delimiter, off the front of `from`. Returns: the text;
+/// nothing where there is no delimiter.
 std::optional<std::string_view> take_word(std::string_view& from, char delimiter) {
     const std::size_t end = from.find(delimiter);
     if (end == std::string_view::npos) return std::nullopt;
@@ -67,7 +68,8 @@ struct record_head {
     std::string_view rest;  // the bytes after the name
 };
 
-/// `bytes`: a file's, or its beginning where that has all of the name.
+/// Decodes the first line and the name. `bytes`: a file's, or its beginning if that has the whole
+/// name. Errors: corrupt.
 result<record_head> decode_head(std::string_view bytes) {
     std::string_view rest = bytes;
     if (!rest.starts_with(magic) || rest.size() == magic.size() || rest[magic.size()] != ' ')
@@ -93,12 +95,14 @@ bool begins_with_any(std::string_view name, std::span<const std::string_view> he
            });
 }
 
-/// Returns: the most that a tenant's records may take.
+/// Returns: the bytes that one tenant's records may take at most: half of what the records of all
+/// other tenants leave of the budget.
 std::uint64_t share_of_tenant(std::uint64_t budget, std::uint64_t others) {
     return budget > others ? (budget - others) / 2 : 0;
 }
 
-/// Reads so much of a file as has its name. Errors: those of reading, corrupt.
+/// Returns: the beginning of a file, long enough to contain the record's name. Errors: those of
+/// reading.
 result<std::string> read_head(file_system& files, const std::string& path) {
     auto file = files.open(path);
     if (!file) return file.error();
@@ -139,14 +143,15 @@ result<void> record_files::open() {
             if (head) entry.tenant = head->tenant;
             if (head) books_->tenant_bytes[head->tenant] += each.bytes;
         }
-        // What cannot be removed counts, and does no harm.
+        // A temporary file that cannot be removed stays counted, and does no harm.
         if (each.name.ends_with(".tmp") && files_.unlink(directory_ + "/" + path))
             quota_.remove(each.bytes);
     }
     return {};
 }
 
-/// The first record makes the folder, and so does one after the directory was taken away.
+/// Writes a file as a whole. Creates the folder where it does not exist: for the first record, and
+/// after the directory was removed from outside.
 result<void> record_files::replace(const std::string& path, std::string_view bytes) {
     const std::string whole = directory_ + "/" + path;
     auto done = replace_file(files_, whole, bytes);
@@ -155,8 +160,8 @@ result<void> record_files::replace(const std::string& path, std::string_view byt
     return replace_file(files_, whole, bytes);
 }
 
-/// Counts what the record is to take beyond what it has, before it is written. Returns: that.
-/// Errors: out_of_space, for clients to read.
+/// Counts the bytes by which a record grows, before it is written, against the tenant's share.
+/// Returns: those bytes. Errors: out_of_space, with a sentence for clients.
 result<std::uint64_t> record_files::book(const tenant_id& tenant, const std::string& path,
                                          std::uint64_t bytes) {
     std::lock_guard lock(books_->mutex);
@@ -179,7 +184,7 @@ result<std::uint64_t> record_files::book(const tenant_id& tenant, const std::str
     return more;
 }
 
-/// Requires: the books' mutex is held.
+/// Takes `bytes` off the tenant's count. Requires: the books' mutex is held.
 void record_files::take_off(const tenant_id& tenant, std::uint64_t bytes) {
     const auto held = books_->tenant_bytes.find(tenant);
     held->second -= bytes;
@@ -209,7 +214,7 @@ result<void> record_files::write(const kept_record& record) {
         if (*booked > 0) take_off(record.tenant, *booked);
         return written;
     }
-    // Where only the last step has failed, which makes it last, the new one counts all the same.
+    // Also where only the sync of the folder failed: the new file is in place, so it counts.
     record_books::entry& entry = books_->entries[path];
     quota_.add_record(bytes.size());
     quota_.remove_record(entry.bytes);
@@ -228,7 +233,7 @@ result<void> record_files::write(const kept_record& record) {
     return written;
 }
 
-/// Whether the file has these bytes.
+/// Whether the file has exactly these bytes now.
 bool record_files::is_in_place(const std::string& path, std::string_view bytes) const {
     const auto there = read_whole(files_, directory_ + "/" + path, record_bytes_max);
     return there && *there == bytes;
@@ -252,6 +257,8 @@ result<void> record_files::remove(const tenant_id& tenant, std::string_view name
     return {};
 }
 
+/// Reads one file. Errors: those of reading; corrupt, also where it lies under another record's
+/// path.
 result<kept_record> record_files::read_file(const std::string& path) {
     auto bytes = read_whole(files_, directory_ + "/" + path, record_bytes_max);
     if (!bytes) return bytes.error();
@@ -263,6 +270,7 @@ result<kept_record> record_files::read_file(const std::string& path) {
     return record;
 }
 
+/// Reads the tenant and name of one file. Errors: those of reading; corrupt.
 result<record_name> record_files::read_name(const std::string& path) {
     const auto bytes = read_head(files_, directory_ + "/" + path);
     if (!bytes) return bytes.error();

@@ -26,13 +26,15 @@ namespace semantic::storage {
 
 inline constexpr std::uint64_t record_bytes_max = std::uint64_t{256} << 20;
 
-/// A file's bytes, and back. Errors: corrupt, also for another version.
+/// Returns: the bytes of a record's file.
 std::string encode_record(const kept_record& record);
+/// Errors: corrupt, also for another version.
 result<kept_record> decode_record(std::string_view bytes);
-/// Below the cache directory.
+/// Returns: the path of a record's file, relative to the cache directory.
 std::string record_path(const tenant_id& tenant, std::string_view name);
 
-/// Which records there are, for all who write them in one directory. The mutex guards all of it.
+/// Which records exist and what they take, shared by all who write records in one directory. The
+/// mutex guards all of it.
 struct record_books {
     struct entry {
         tenant_id tenant;
@@ -47,7 +49,7 @@ struct record_books {
 
 class record_files {
   public:
-    /// Makes room for so many bytes of a tenant on the disk.
+    /// Reserves disk bytes for a record of the tenant, and removes memories for it where it must.
     using room_maker = std::function<result<disk_quota::promise>(const tenant_id&, std::uint64_t)>;
 
     record_files(file_system& files, std::string directory, disk_quota& quota, room_maker room,
@@ -58,21 +60,21 @@ class record_files {
           room_(std::move(room)),
           books_(std::move(books)) {}
 
-    /// Removes temporaries and notes what there is and whose, before anything else is called; once
-    /// for all with the same books. Requires: the quota has counted the directory.
+    /// Deletes temporary files and lists the records with their tenants. Called before anything
+    /// else, once for all that share the books. Requires: the quota has counted the directory.
     result<void> open();
-    /// Puts `bytes` in the place of what the record had. When it returns, they last. Errors:
-    /// bad_value beyond record_bytes_max; out_of_space, also beyond the tenant's share.
+    /// Replaces the record's file, or creates it; it is synced when this returns. Errors: bad_value
+    /// beyond record_bytes_max; out_of_space, also beyond the tenant's share.
     result<void> write(const kept_record& record);
-    /// A record that there is not is no error.
+    /// Deletes a record; success also where there is none.
     result<void> remove(const tenant_id& tenant, std::string_view name);
-    /// The names of those that begin with one of `heads`, all where there is none, in the order of
-    /// the files' names. Little of each file is read: what is wrong with the rest is found by
-    /// read(). Of records that are more than the shares, which another budget had room for, it
-    /// names as many as these allow, and says of the others that they are too much: they stay
-    /// where they are.
+    /// Returns: the names of the records that begin with one of `heads`, of all records where it is
+    /// empty, in the order of their files. Reads only the beginning of each file; read() finds what
+    /// is wrong with the rest. Where the records exceed the shares, because the budget was larger
+    /// before, it names as many as the shares allow and reports the others as too much; they stay
+    /// on disk.
     record_names names(std::span<const std::string_view> heads = {});
-    /// The same with their bytes.
+    /// As names(), with the bytes of each record.
     kept_records read_all(std::span<const std::string_view> heads = {});
     /// Errors: not_found, corrupt.
     result<kept_record> read(const tenant_id& tenant, std::string_view name);

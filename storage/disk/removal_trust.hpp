@@ -21,7 +21,7 @@ class removal_trust {
     static constexpr clock::duration first_wait = std::chrono::minutes(1);
     static constexpr clock::duration longest_wait = std::chrono::hours(6);
 
-    /// A removal that gave nothing.
+    /// A removal after which the file system had no more room.
     struct removal {
         disk_space after;
         /// How much more room than `after` shows proves that it did give something; nothing: no
@@ -30,8 +30,9 @@ class removal_trust {
         std::uint64_t unmet_bytes = 0;  // what could not be written
     };
 
-    /// Whether a removal may be tried. After one in vain: when the file system has got the room
-    /// that it should have given, or after a while, which doubles each time.
+    /// Whether a removal may be tried at the time `at`. After one in vain: when the file system, in
+    /// the state `now`, shows the room that it should have given, or after a waiting time, which
+    /// doubles each time.
     bool may_help(const disk_space& now, clock::time_point at) {
         if (!doubt_) return true;
         const disk_space& then = doubt_->after;
@@ -41,12 +42,14 @@ class removal_trust {
         doubt_.reset();
         return true;
     }
+    /// Notes a removal that gave no room, at the time `at`.
     void note_in_vain(const removal& vain, clock::time_point at) {
         wait_ = doubt_ ? std::min(wait_ * 2, longest_wait) : first_wait;
         doubt_ = vain;
         until_ = at + wait_;
     }
-    /// Says that so many bytes were written at once: as many as could not be before are proof.
+    /// Notes that `bytes` were written at once. As many as could not be written before prove that
+    /// the file system has room again.
     void note_written(std::uint64_t bytes) {
         if (doubt_ && bytes >= doubt_->unmet_bytes) doubt_.reset();
     }

@@ -14,7 +14,8 @@ namespace {
 constexpr const char* tensor_name = "state";
 constexpr const char* checksum_key = "xxh3_64.state";
 
-/// Where the state's bytes are in the file. Errors: corrupt, incompatible.
+/// Checks the header of a state's file. Returns: the offset of the state's bytes. Errors: corrupt,
+/// incompatible.
 result<std::uint64_t> check_index(const safetensors_index& index, const block_identity& expected,
                                   std::size_t state_bytes) {
     if (auto ok = check_identity(index, expected, kv_part::state); !ok) return ok.error();
@@ -27,6 +28,7 @@ result<std::uint64_t> check_index(const safetensors_index& index, const block_id
     return found->second.begin;
 }
 
+/// Reads and checks an open file; the errors do not name its path.
 result<state_read> read_from(readable_file& file, const block_identity& expected,
                              block_pool& pool) {
     const auto file_bytes = file.size();
