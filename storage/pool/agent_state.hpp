@@ -58,7 +58,8 @@ struct agent_state {
     /// `kept_states_max`. Empty where the layout has no states; else KV after the last of them is
     /// of no use yet.
     std::vector<kept_state> states{};
-    /// How long it is to be kept. In a state that is published: what it leaves out is as before.
+    /// How long the memory is to be kept. When a state is published, fields that its policy leaves
+    /// out keep their former value.
     memory_policy policy{};
 
     bool is_private() const noexcept { return private_salt != block_hash{}; }

@@ -23,7 +23,8 @@ std::size_t blocks_for(int tokens, int block_tokens) {
     return (as_size(tokens) + as_size(block_tokens) - 1) / as_size(block_tokens);
 }
 
-/// Copies the first `tokens` rows of every head of one region.
+/// Copies the rows of the first `tokens` tokens of every head of one region, with their scales and
+/// biases, from one frame to another.
 void copy_region(const kv_region& region, int block_tokens, int tokens, const std::byte* from,
                  std::byte* to) {
     const std::size_t row_count = as_size(tokens);
@@ -48,7 +49,7 @@ block_pool::block_pool(const kv_layout& layout, std::shared_ptr<pool_budget> bud
     : layout_(layout),
       budget_(std::move(budget)),
       frame_count_(budget_->bytes() / layout.frame_bytes()) {
-    // Without recurrent states: who computes with states of its own has no others.
+    // Recurrent states are not counted here: some callers keep theirs outside of the pool.
     const std::size_t least =
         layout_.frames_for(layout_.block_tokens(), 1) - 2 * layout_.state_frames();
     if (frame_count_ < least)
@@ -64,6 +65,7 @@ block_pool::block_pool(const kv_layout& layout, std::shared_ptr<pool_budget> bud
     arena_ = static_cast<std::byte*>(mapped);
     madvise(mapped, arena_bytes, MADV_HUGEPAGE);  // a hint: kernels without huge pages refuse it
     free_.reserve(frame_count_);
+    // The last of free_ is taken first, so frames are first used from the arena's beginning.
     for (std::size_t index = frame_count_; index-- > 0;)
         free_.push_back(arena_ + index * layout_.frame_bytes());
     held_.assign(frame_count_, false);
@@ -155,19 +157,21 @@ std::size_t block_pool::state_count() const {
     return states_;
 }
 
-/// Requires: the mutex is held.
+/// Returns: how many frames can be taken: free ones, as far as the budget allows. Requires: the
+/// mutex is held.
 std::size_t block_pool::free_now() const {
     return std::min(free_.size(), (budget_->bytes_ - budget_->held_) / layout_.frame_bytes());
 }
 
-/// Lets the system have the memory of free frames, the longest unused first, until that is `bytes`.
-/// Requires: the mutex is held. Returns: how many bytes it was, all of them when there are fewer.
+/// Returns the memory of free frames to the system, those unused for longest first, until it is
+/// `bytes` or no free frame takes memory any more. Returns: how many bytes. Requires: the mutex is
+/// held.
 std::size_t block_pool::give_back(std::size_t bytes) noexcept {
     static const auto page = static_cast<std::uintptr_t>(sysconf(_SC_PAGESIZE));
     const std::size_t frame_bytes = layout_.frame_bytes();
     std::size_t given = 0;
     for (; given < bytes && untouched_ < free_.size(); ++untouched_, given += frame_bytes) {
-        // Whole pages: what is left of the first and the last one may be another frame's.
+        // Only whole pages: those at the two ends may be shared with another frame.
         const auto begin = reinterpret_cast<std::uintptr_t>(free_[untouched_]);
         const std::uintptr_t first = (begin + page - 1) / page * page;
         const std::uintptr_t end = (begin + frame_bytes) / page * page;
@@ -251,7 +255,9 @@ kv_sequence::kv_sequence(block_pool& pool, std::vector<kv_block_parts> prefix, i
     release_behind_window();
 }
 
-/// Returns: whether the sequence can go on at `tokens`, with the rows of the group before.
+/// Takes over the f16 rows of the group that `tokens` falls into from the last block of the prefix.
+/// Returns: whether the sequence can continue there: the rows are there, or a group begins at
+/// `tokens` and none are needed.
 bool kv_sequence::take_wide_tail(int tokens) {
     const kv_layout& layout = pool_->layout();
     if (layout.group_start(tokens) == tokens) return true;
@@ -275,6 +281,8 @@ wide_rows kv_sequence::rows_of(const wide_parts& parts, int layer) const {
     return parts[static_cast<std::size_t>(slides ? kv_part::sliding : kv_part::full)]->rows(layer);
 }
 
+/// Whether the sequence has f16 rows of its own for this group and the next one; true where the
+/// recipe has none.
 bool kv_sequence::may_write_wide() const noexcept {
     if (!pool_->layout().has_wide_tail()) return true;
     const auto all = [this](const wide_parts& parts) {
@@ -286,6 +294,7 @@ bool kv_sequence::may_write_wide() const noexcept {
     return !wide_is_shared_ && all(tail_) && all(next_);
 }
 
+/// Takes memory for the f16 rows of one group, in every part that has layers.
 result<kv_sequence::wide_parts> kv_sequence::make_wide() const {
     wide_parts made;
     for (const kv_part part : kv_parts) {
@@ -297,7 +306,8 @@ result<kv_sequence::wide_parts> kv_sequence::make_wide() const {
     return made;
 }
 
-/// Errors: pool_exhausted (nothing has changed).
+/// Makes the f16 rows of the current group the sequence's own, by a copy where a block shares them,
+/// and takes memory for those of the next group. Errors: pool_exhausted (nothing has changed).
 result<void> kv_sequence::reserve_wide() {
     if (may_write_wide()) return {};
     auto own = make_wide();
@@ -316,14 +326,15 @@ result<void> kv_sequence::reserve_wide() {
     return {};
 }
 
-/// Gives the last block, where it ends inside a group, the rows of that group.
+/// Attaches the f16 rows of the current group to the last block, if it ends inside a group, so that
+/// another sequence can continue there. They are then shared and not written any more.
 void kv_sequence::keep_wide_tail() {
     const kv_layout& layout = pool_->layout();
     if (layout.group_start(tokens_) == tokens_) return;
     const int in_block = tokens_ % layout.block_tokens();
     for (const kv_part part : kv_parts) {
         const auto& block = blocks_[as_size(tokens_ / layout.block_tokens())].at(part);
-        // Without layers it has no rows to keep, and is read by others when it is shared.
+        // A part without layers has no rows to keep, and others may be reading its block.
         if (block == nullptr || block->wide() != nullptr || layout.layers(part).empty()) continue;
         const_cast<kv_block&>(*block).keep_wide(tail_[static_cast<std::size_t>(part)], in_block);
     }
@@ -359,23 +370,24 @@ result<void> kv_sequence::reserve(int tokens) {
     const bool copy_tail = tail_is_shared();
     const std::size_t needed = blocks_for(tokens, block_tokens);
     const std::size_t added = needed > blocks_.size() ? needed - blocks_.size() : 0;
-    const std::size_t tail = as_size(tokens_ / block_tokens);
+    const std::size_t tail_block = as_size(tokens_ / block_tokens);
     std::vector<kv_block_parts> fresh(added + (copy_tail ? 1 : 0));
     for (const kv_part part : kv_parts) {
         if (part == kv_part::sliding && !pool_->layout().slides()) continue;
         auto made = kv_block::make_many(*pool_, part, fresh.size());
         if (!made) return made.error();
-        if (copy_tail) made->back()->copy_from(*blocks_[tail].at(part), tokens_ % block_tokens);
+        if (copy_tail)
+            made->back()->copy_from(*blocks_[tail_block].at(part), tokens_ % block_tokens);
         for (std::size_t i = 0; i < fresh.size(); ++i) fresh[i].at(part) = std::move((*made)[i]);
     }
     if (auto ok = reserve_wide(); !ok) return ok;
 
     std::size_t changed_from = blocks_.size();
     if (copy_tail) {
-        blocks_[tail] = std::move(fresh.back());
+        blocks_[tail_block] = std::move(fresh.back());
         fresh.pop_back();
-        owned_from_ = tail;
-        changed_from = tail;
+        owned_from_ = tail_block;
+        changed_from = tail_block;
     }
     for (auto& block : fresh) blocks_.push_back(std::move(block));
     rebuild_frames(changed_from);
@@ -388,7 +400,8 @@ void kv_sequence::advance(int tokens) {
     if (layout.group_start(tokens) != layout.group_start(tokens_)) std::swap(tail_, next_);
     tokens_ = tokens;
     if (!layout.slides()) return;
-    // From the last whole block, so that share_whole_blocks() finds the window before that.
+    // The window is counted from the last block boundary, not from `tokens`: share_whole_blocks()
+    // shares up to that boundary and needs the window there.
     const int whole = tokens / layout.block_tokens() * layout.block_tokens();
     kept_from_ = std::max(kept_from_, as_size(layout.first_sliding_block(whole)));
     release_behind_window();
@@ -415,6 +428,7 @@ std::vector<kv_block_parts> kv_sequence::share_whole_blocks() {
     return share_blocks(as_size(tokens_ / pool_->layout().block_tokens()));
 }
 
+/// Returns: the first `count` blocks, which the sequence does not write any more.
 std::vector<kv_block_parts> kv_sequence::share_blocks(std::size_t count) {
     std::vector<kv_block_parts> shared(blocks_.begin(),
                                        blocks_.begin() + static_cast<std::ptrdiff_t>(count));
@@ -424,6 +438,7 @@ std::vector<kv_block_parts> kv_sequence::share_blocks(std::size_t count) {
     return shared;
 }
 
+/// Drops the shared sliding blocks that lie before the window.
 void kv_sequence::release_behind_window() {
     for (; released_to_ < std::min(kept_from_, owned_from_); ++released_to_) {
         blocks_[released_to_].sliding.reset();
@@ -432,6 +447,7 @@ void kv_sequence::release_behind_window() {
     }
 }
 
+/// Fills frames_ again from the block number `from_block` on.
 void kv_sequence::rebuild_frames(std::size_t from_block) {
     for (const kv_part part : kv_parts)
         for (const int layer : pool_->layout().layers(part)) {

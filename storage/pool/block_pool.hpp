@@ -49,13 +49,13 @@ class block_pool {
     std::size_t state_count() const;
 
     const kv_layout& layout() const noexcept { return layout_; }
-    /// As many as it may have when the others of its budget have none.
+    /// The frames that the pool may have when no other pool of its budget has any.
     std::size_t frame_count() const noexcept { return frame_count_; }
-    /// How many can be taken now.
+    /// Frames that can be taken now.
     std::size_t free_count() const;
-    /// Those of allocate(), and the frames' worth of every state.
+    /// Frames that are allocated, and those that the recurrent states count as.
     std::size_t held_count() const;
-    /// Whether frames of the other one take room from this one.
+    /// Whether both pools have one budget, so that frames of one leave fewer to the other.
     bool shares_with(const block_pool& other) const noexcept { return budget_ == other.budget_; }
     pool_budget& budget() const noexcept { return *budget_; }
 
@@ -69,7 +69,7 @@ class block_pool {
     std::size_t frame_count_ = 0;
     std::byte* arena_ = nullptr;
     std::vector<std::byte*> free_;  // LIFO
-    std::size_t untouched_ = 0;     // of the first of free_: they take no memory
+    std::size_t untouched_ = 0;     // how many, at the front of free_, take no memory
     std::vector<bool> held_;        // by frame number; catches a double release
     std::size_t held_total_ = 0;
     std::size_t states_ = 0;
@@ -96,14 +96,15 @@ class kv_block {
     /// Copies the first `tokens` tokens of every layer from `from`. Requires: same layout and part.
     void copy_from(const kv_block& from, int tokens);
 
-    /// The f16 rows of the last group of a block that ends inside it; null where it does not, or
-    /// where they are lost: then a sequence that continues computes the group again.
+    /// The f16 rows of the group that the block ends inside of. Null where it ends with a group, or
+    /// where the rows are lost: then a sequence that continues computes the group again.
     const std::shared_ptr<const wide_tail>& wide() const noexcept { return wide_; }
-    /// The tokens up to which these rows are there; 0 without them.
+    /// The number of the block's tokens at which those rows end; 0 without them.
     int wide_end() const noexcept { return wide_end_; }
+    /// Attaches the f16 rows of the group that the block's first `end` tokens end inside of.
     /// Requires: nobody else has the block yet, and no group ends at `end`.
     void keep_wide(std::shared_ptr<const wide_tail> rows, int end);
-    /// All that it holds of the pool.
+    /// The frames that the block holds, with those of its f16 rows.
     std::size_t frame_count() const noexcept;
 
   private:
@@ -139,35 +140,38 @@ struct kv_block_parts {
 /// exist nowhere else. Thread: confined to the thread that runs the sequence.
 class kv_sequence {
   public:
-    /// Starts from `tokens` tokens held by `prefix` (ceil(tokens / block_tokens) blocks, shared,
-    /// never written). Where these end inside a group whose f16 rows the last block does not have,
-    /// it starts at the beginning of the group: token_count() says where. Requires: sliding frames
-    /// from layout().first_sliding_block(tokens) on.
+    /// Starts after `tokens` tokens whose KV is in `prefix` (ceil(tokens / block_tokens) blocks,
+    /// which are shared and never written). Where they end inside a group whose f16 rows the last
+    /// block does not have, it starts at the beginning of that group instead: token_count() says
+    /// where. Requires: sliding frames from layout().first_sliding_block(tokens) on.
     kv_sequence(block_pool& pool, std::vector<kv_block_parts> prefix, int tokens);
 
     /// Makes room for `tokens` tokens in all: new blocks, and a private copy of a partly filled
     /// shared tail. Errors: pool_exhausted (the sequence is unchanged and still valid).
     result<void> reserve(int tokens);
-    /// Says that tokens up to `tokens` are now written in every layer. Releases shared sliding
-    /// frames that the window has left. Requires: reserved.
+    /// Notes that the first `tokens` tokens are written in every layer. Releases shared sliding
+    /// frames before the window. Requires: reserved.
     void advance(int tokens);
-    /// The whole table, for the agent's record. The caller and the sequence then share the blocks;
-    /// the next append copies the tail. Releases sliding frames that the window has left.
+    /// Returns: all blocks, for the agent's record. The caller and the sequence then share them,
+    /// and the next append copies a last block that is not full. Releases sliding frames before the
+    /// window.
     std::vector<kv_block_parts> share();
-    /// The same without a partly filled tail, which stays the sequence's own. Requires:
-    /// window_has_moved() where layers slide, else the window before the tail may be incomplete.
+    /// The same without a last block that is not full, which stays the sequence's own. Requires:
+    /// window_has_moved() where layers slide, else the window before that block may be incomplete.
     std::vector<kv_block_parts> share_whole_blocks();
-    /// Lets go of a partly filled tail that is shared, with its f16 rows, so that reserve() copies
-    /// nothing: goes back to the last block boundary, or to 0 where the window before it is gone;
-    /// what is computed again from there is the same. Returns: whether there was such a tail.
+    /// Gives up a last block that is shared and not full, with its f16 rows, so that reserve()
+    /// needs no copy of it. The sequence goes back to the last block boundary, or to 0 where the
+    /// window before that is gone, and the caller computes the tokens from there again, with the
+    /// same result. Returns: whether there was such a block.
     bool drop_shared_tail();
     bool has_shared_tail() const noexcept { return tail_is_shared(); }
     /// Whether the window has left a block since the blocks were last shared.
     bool window_has_moved() const noexcept { return kept_from_ > kept_from_when_shared_; }
 
     int token_count() const noexcept { return tokens_; }
-    /// Of the pool, all that is the sequence's or shared with it.
+    /// The frames of the pool that the sequence holds, shared ones included.
     std::size_t frame_count() const noexcept;
+    /// How many tokens can be written before the next reserve(), from the first one on.
     int reserved_tokens() const noexcept;
     /// Frames of one layer in block order, for attention and append; null where they were released.
     /// Valid until the next reserve(), advance() or share().
@@ -177,8 +181,8 @@ class kv_sequence {
     /// The f16 rows of the group that contains position token_count(), from its first token on.
     /// Requires: reserved for more than token_count(), or a group that has begun.
     wide_rows group_rows(int layer) const { return rows_of(tail_, layer); }
-    /// Where those of a later group go, which they are of once advance() has come to it. Requires:
-    /// reserved for more than token_count().
+    /// The f16 rows of the group after that one. advance() makes them the current group's once it
+    /// reaches it. Requires: reserved for more than token_count().
     wide_rows next_group_rows(int layer) const { return rows_of(next_, layer); }
 
   private:

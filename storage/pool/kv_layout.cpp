@@ -23,12 +23,15 @@ std::size_t aligned(std::size_t bytes) {
     return (bytes + region_alignment - 1) / region_alignment * region_alignment;
 }
 
+/// Throws std::invalid_argument where the value is not 1 to size_max.
 void require_size(const std::string& name, int value) {
     if (value < 1 || value > size_max)
         throw std::invalid_argument(name + " must be 1 to " + std::to_string(size_max) +
                                     ", this is " + std::to_string(value));
 }
 
+/// Throws std::invalid_argument where bits or flags of keys or values are no possible combination.
+/// `name`: "key" or "value".
 void require_form(const std::string& name, const kv_form& form) {
     constexpr std::array possible{4, 5, 6, 8, 16};
     const bool of_keys = name == "key" && form.bits == 7;
@@ -44,6 +47,7 @@ void require_form(const std::string& name, const kv_form& form) {
         throw std::invalid_argument("only keys less their mean are rounded by what queries see");
 }
 
+/// Throws std::invalid_argument where the recipe is impossible for any layer.
 void require_recipe(const kv_recipe& recipe) {
     require_form("key", recipe.k);
     require_form("value", recipe.v);
@@ -56,6 +60,7 @@ void require_recipe(const kv_recipe& recipe) {
                                     std::to_string(recipe.group_size));
 }
 
+/// Throws std::invalid_argument where a row of `dim` elements cannot be divided into groups.
 void require_groups(const std::string& prefix, int dim, const kv_form& form, int group_size) {
     if (form.bits == 16 || dim % group_size == 0) return;
     throw std::invalid_argument(prefix + "head dimension " + std::to_string(dim) +
@@ -63,6 +68,8 @@ void require_groups(const std::string& prefix, int dim, const kv_form& form, int
                                 std::to_string(group_size));
 }
 
+/// Throws std::invalid_argument where the layer's numbers, or the recipe for such a layer, are
+/// impossible.
 void require_layer(const kv_layer& layer, int index, const kv_recipe& recipe) {
     const std::string prefix = "layer " + std::to_string(index) + ": ";
     require_size(prefix + "kv_heads", layer.kv_heads);
@@ -85,7 +92,8 @@ void require_layer(const kv_layer& layer, int index, const kv_recipe& recipe) {
     require_groups(prefix, layer.v_dim, recipe.v, recipe.group_size);
 }
 
-/// Places a region at `offset` and moves `offset` to its end.
+/// Returns: the region of K or V of a layer, put at `offset`: weights, scales and biases, each
+/// aligned. Moves `offset` to its end.
 kv_region place(std::size_t& offset, int heads, int dim, const kv_form& form, int group_size,
                 int block_tokens) {
     kv_region region;
@@ -109,13 +117,14 @@ std::size_t blocks_of(std::int64_t tokens, int block_tokens) {
     return static_cast<std::size_t>((tokens + block_tokens - 1) / block_tokens);
 }
 
+/// Returns: bytes of one token in a region, with its scales and biases (2 bytes each).
 std::size_t row_cost(const kv_region& region) {
     return as_size(region.heads) * (region.row_bytes + as_size(region.groups) * 4);
 }
 
-/// Assigns the layers of a part to frames, in order: a layer that fits into what the frame before
-/// it has left shares that frame. `needs`: bytes of each layer. slots, regions [all layers]:
-/// written, moved.
+/// Assigns the layers of a part to frames, in order: a layer shares the frame of the layer before
+/// where it still fits. `needs` [all layers]: bytes of each. `slots` [all layers]: receives the
+/// frame number; `regions` [all layers]: moved to their offset in the frame.
 void share_frames(const std::vector<int>& layers, const std::vector<std::size_t>& needs,
                   std::size_t frame_bytes, std::vector<int>& slots,
                   std::vector<std::array<kv_region, 2>>& regions) {
@@ -175,7 +184,9 @@ kv_layout::kv_layout(std::vector<kv_layer> layers, kv_recipe recipe, int block_t
     if (has_wide_tail()) place_wide_tails();
 }
 
-/// As many layers to a frame as fit into it.
+/// Assigns the f16 rows of a group (the wide tail) of every layer to frames, as many layers to a
+/// frame as fit. Throws std::invalid_argument where the group does not divide a block or a frame is
+/// too small.
 void kv_layout::place_wide_tails() {
     const int tokens = recipe_.wide_tail;
     if (block_tokens_ % tokens != 0)
@@ -209,8 +220,9 @@ int kv_layout::first_sliding_block(int tokens) const {
 
 std::size_t kv_layout::frames_for(int tokens, int chunk_tokens) const {
     const std::size_t blocks = blocks_of(tokens, block_tokens_);
-    // A sequence lets go of whole blocks, counted back from the last block boundary. A chunk that
-    // starts anywhere in a block touches those that chunk_tokens + block_tokens - 1 tokens fill.
+    // A sequence releases whole blocks, counted back from the last block boundary. A chunk may
+    // start at any token of a block, so it touches at most the blocks that chunk_tokens +
+    // block_tokens - 1 tokens fill.
     const std::size_t reached =
         blocks_of(std::max(window_ - 1, 0), block_tokens_) +
         blocks_of(std::int64_t{chunk_tokens} + block_tokens_ - 1, block_tokens_);

@@ -26,8 +26,8 @@ struct kv_layer {
     bool operator==(const kv_layer&) const = default;
 };
 
-/// The layers of a block that are kept, shared, stored and let go together: those that see every
-/// token, and those that see a window. For files only: recurrent states.
+/// The two groups of layers whose blocks are shared, stored and evicted separately: layers that see
+/// every token, and layers that see a window. `state` is used for files of recurrent states only.
 enum class kv_part { full, sliding, state };
 inline constexpr std::array kv_parts{kv_part::full, kv_part::sliding};
 
@@ -71,8 +71,8 @@ struct wide_place {
 
 class kv_layout {
   public:
-    /// `state_bytes`: of what layers with recurrent state keep of a text in place of K and V; 0
-    /// where there are none such.
+    /// `state_bytes`: size of one recurrent state of the model; 0 where it has no layers with
+    /// recurrent state.
     /// Requires: at least one layer, positive sizes, bits in {4, 5, 6, 8, 16} or, of keys, 7, dims
     /// that are multiples of the group size unless bits is 16, values inside keys no longer than
     /// these and kept alike, a wide tail only of rotated keys and values, by a number of tokens
@@ -97,7 +97,7 @@ class kv_layout {
     /// Bytes of one recurrent state; 0: the model has no layers with recurrent state.
     std::size_t state_bytes() const noexcept { return state_bytes_; }
     bool has_states() const noexcept { return state_bytes_ > 0; }
-    /// What a state takes of a pool, in whole frames.
+    /// Returns: how many frames one recurrent state counts as in the pool's budget.
     std::size_t state_frames() const noexcept {
         return has_states() ? (state_bytes_ + frame_bytes_ - 1) / frame_bytes_ : 0;
     }
@@ -111,12 +111,14 @@ class kv_layout {
     /// The index of a layer's frame in its part's blocks.
     int slot(int layer) const { return slots_[static_cast<std::size_t>(layer)]; }
     bool slides() const noexcept { return !layers(kv_part::sliding).empty(); }
-    /// The first block whose sliding frames a query at position `tokens` or later can see, also one
-    /// at the beginning of its group. Requires: slides().
+    /// Returns: the number of the first block whose sliding frames a query at position `tokens` or
+    /// later can see. A query may be computed again from the beginning of its group, so that
+    /// position counts. Requires: slides().
     int first_sliding_block(int tokens) const;
 
     bool has_wide_tail() const noexcept { return recipe_.wide_tail > 0; }
-    /// The first token of the group that contains a query at `tokens`; `tokens` without wide tail.
+    /// Returns: the first token of the group that position `tokens` is in; `tokens` itself where
+    /// the recipe has no wide tail.
     int group_start(int tokens) const noexcept {
         return has_wide_tail() ? tokens - tokens % recipe_.wide_tail : tokens;
     }
@@ -128,16 +130,16 @@ class kv_layout {
     /// Those of both parts.
     std::size_t wide_frames() const noexcept { return wide_frames_[0] + wide_frames_[1]; }
 
-    /// Most frames that a conversation needs while it grows to `tokens` tokens, at most
-    /// `chunk_tokens` of them a step: every block of the full layers, and of the sliding ones those
-    /// that the window and a chunk reach. With its wide tail and its recurrent state, and while it
-    /// grows the next one of each too.
+    /// Returns: the most frames that a conversation needs while it grows to `tokens` tokens in
+    /// steps of at most `chunk_tokens`: every block of the full layers; of the sliding layers the
+    /// blocks that the window and a step reach; its wide tail and its recurrent state, and while it
+    /// grows a second one of each.
     std::size_t frames_for(int tokens, int chunk_tokens) const;
-    /// The longest conversation that `frames` frames hold, in whole blocks; looks no further than
-    /// the block that `tokens_max` falls into.
+    /// Returns: the longest conversation, in tokens, that `frames` frames hold, in whole blocks; at
+    /// most up to the end of the block that `tokens_max` falls into.
     int tokens_in(std::size_t frames, int chunk_tokens, int tokens_max) const;
-    /// Bytes of K and V, and of a recurrent state, that a conversation of `tokens` tokens needs,
-    /// windows counted, without what is left free in its last block.
+    /// Returns: bytes of K, V and a recurrent state of a conversation of `tokens` tokens. Sliding
+    /// layers count their window only; unused space of the last block does not count.
     std::uint64_t bytes_for(int tokens) const;
     bool operator==(const kv_layout&) const = default;
 

@@ -8,8 +8,9 @@ namespace semantic::storage {
 
 namespace {
 
-/// Rotated, and for keys less their static mean: m in a name. Rotated alone is r. Keys that are
-/// rounded by what queries see are s.
+/// Forms of keys and values, with the letter that a recipe's name has for them. s: rotated keys
+/// less their mean, rounded where queries do not look; m: rotated keys less their static mean; r:
+/// rotated only.
 constexpr kv_form shaped(int bits) { return {bits, true, true, true}; }
 constexpr kv_form mean(int bits) { return {bits, true, true}; }
 constexpr kv_form rotated(int bits) { return {bits, true, false}; }
@@ -18,10 +19,11 @@ constexpr kv_recipe wide(int key_bits, int value_bits) {
     return kv_recipe(shaped(key_bits), rotated(value_bits)).with_wide_tail(16);
 }
 
-// Up to 41 % a calibration measures those with a wide tail: on published models they diverge a
-// third of what others of the same bytes do (perf/README.md, Keys and values). Blocks of less than
-// 64 tokens have no room for one: there a calibration measures the same recipe without it, if that
-// has a name. constexpr: other files build tables of options from it before main().
+// Of the recipes that take up to 41 % of the bytes of f16 a calibration measures those with a wide
+// tail: on published models their divergence is a third of that of others with the same bytes
+// (perf/README.md, Keys and values). Blocks of less than 64 tokens have no room for one: there a
+// calibration measures the same recipe without it, if that has a name. constexpr, since other files
+// build tables of options from it before main().
 constexpr std::array table{
     named_kv_recipe{"k4v4", {4}},
     named_kv_recipe{"k4s-v4r-w16", wide(4, 4)},

@@ -31,8 +31,9 @@ struct kv_form {
 struct kv_recipe {
     kv_form k, v;
     int group_size = 64;  // elements along head_dim that share one scale and one bias
-    /// Tokens of a group, by absolute position, that a query standing in it reads in f16 instead of
-    /// as they are kept: most of what rounding costs comes from the tokens just before. 0: none.
+    /// Size in tokens of the groups, by absolute position, within which a query reads earlier
+    /// tokens in f16 instead of rounded: most of the loss of rounding comes from the tokens just
+    /// before the query. 0: no such groups.
     int wide_tail = 0;
 
     constexpr kv_recipe() : kv_recipe(4) {}

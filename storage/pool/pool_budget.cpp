@@ -119,13 +119,14 @@ void pool_budget::tell_of_evictable(const block_pool& pool) {
     tell_of_room(pool);
 }
 
-void pool_budget::reclaim(block_pool& for_whom) {
+void pool_budget::reclaim(block_pool& keeper) {
     for (const member& each : members_) {
         if (touched_ <= bytes_) return;
-        if (each.pool != &for_whom) touched_ -= each.pool->give_back(touched_ - bytes_);
+        if (each.pool != &keeper) touched_ -= each.pool->give_back(touched_ - bytes_);
     }
-    // Recurrent states take memory outside the frames: then free frames of the same pool go too.
-    if (touched_ > bytes_) touched_ -= for_whom.give_back(touched_ - bytes_);
+    // Recurrent states take memory outside of the frames, so free frames of the same pool may have
+    // to be returned as well.
+    if (touched_ > bytes_) touched_ -= keeper.give_back(touched_ - bytes_);
 }
 
 void pool_budget::tell_of_room(const block_pool& from) {

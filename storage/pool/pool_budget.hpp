@@ -19,7 +19,7 @@ namespace semantic::storage {
 
 class block_pool;
 
-/// Is notified of room in a budget.
+/// Is notified when bytes of a budget become free.
 class room_listener {
   public:
     /// Called from any thread, under the budget's mutex: must not call a pool.
@@ -36,34 +36,36 @@ class pool_budget {
     pool_budget& operator=(const pool_budget&) = delete;
 
     std::size_t bytes() const noexcept { return bytes_; }
-    /// Of the frames that are held.
+    /// Bytes of the frames that pools hold.
     std::size_t held_bytes() const;
-    /// Of the frames that take memory, held or not.
+    /// Bytes of the frames that take memory of the machine, held or free.
     std::size_t touched_bytes() const;
 
-    /// Says whether what this pool's engine has under way will leave frames free in the end.
+    /// Notes whether the pool's engine has requests under way, which will free frames when they
+    /// end.
     void set_busy(const block_pool& pool, bool is_busy);
-    /// Whether another pool's engine has.
+    /// Whether the engine of another pool has requests under way.
     bool others_are_busy(const block_pool& pool) const;
-    /// The listener is notified once when after wait() or want_word() another pool has left
-    /// something free, has something to evict, or is no longer at work. Null: nobody listens.
+    /// Sets who is notified, once after each wait() or want_word(), when another pool has freed
+    /// bytes, has memory to evict, or has no request under way any more. Null: nobody.
     void set_listener(const block_pool& pool, room_listener* listener);
-    /// Puts the pool in the line for so many frames, or changes how many; 0: takes it out.
+    /// Puts the pool into the queue for `frames` frames, or changes their number; 0 takes it out of
+    /// the queue.
     void wait(const block_pool& pool, std::size_t frames);
-    /// Returns: frames of this pool that pools in front of it in the line, or any when it is not
-    /// there, wait for.
+    /// Returns: the frames, in units of this pool, that the pools before it in the queue wait for;
+    /// all that wait, where this pool is not in the queue.
     std::size_t frames_before(const block_pool& pool) const;
     /// Registers for one notification of the listener when other pools free bytes. Returns: true
     /// where the pool was not registered before, so that bytes may have become free since the
     /// caller last looked.
     bool want_word(const block_pool& pool);
-    /// Says that memory which the pool holds may be evicted now.
+    /// Notifies other pools that this pool holds memory which may be evicted now.
     void tell_of_evictable(const block_pool& pool);
-    /// Returns: whether the pool may go on where all pools are short of frames: until it is no
-    /// longer busy or ends its turn nobody else may.
+    /// Where all pools are short of frames, one of them gets the turn and may continue alone, until
+    /// it is not busy any more or ends its turn. Returns: whether this pool has the turn now.
     bool take_turn(const block_pool& pool);
     bool has_turn(const block_pool& pool) const;
-    /// Nothing where the pool has no turn.
+    /// Ends the pool's turn; does nothing where it has none.
     void end_turn(const block_pool& pool);
     bool is_turn_taken() const;
 
@@ -82,8 +84,10 @@ class pool_budget {
     void join(block_pool& pool);
     void leave(block_pool& pool);
     member& member_of(const block_pool& pool);
-    /// Requires: the mutex is held.
-    void reclaim(block_pool& for_whom);
+    /// Returns memory of free frames to the system until the budget is kept, first those of pools
+    /// other than `keeper`. Requires: the mutex is held.
+    void reclaim(block_pool& keeper);
+    /// Notifies the listeners of all pools but `from` that are registered. Requires: likewise.
     void tell_of_room(const block_pool& from);
 
     const std::size_t bytes_;

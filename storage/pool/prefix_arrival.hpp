@@ -16,12 +16,13 @@ class prefix_arrival {
     /// `pieces`: for every layer of the model how many pieces of it are still to come.
     explicit prefix_arrival(std::vector<int> pieces) : to_come_(std::move(pieces)) {}
 
-    /// A piece with these layers is in its frames, and its checksums are right.
+    /// Notes that a piece with these layers was read into its frames and its checksums are right.
     void came(std::span<const int> layers);
-    /// Something could not be read, or is not what was asked for.
+    /// Notes that a piece could not be read or is damaged: waiters give up.
     void failed();
 
-    /// Says when a wait is to end although the layer is not there.
+    /// Asked by wait() whether to stop waiting although the layer is not there, as when a request
+    /// was cancelled.
     class guard {
       public:
         virtual bool should_give_up() const = 0;
@@ -32,10 +33,11 @@ class prefix_arrival {
 
     enum class outcome {
         there,     // every frame of the layer
-        failed,    // it never will be, as far as this prefix goes
-        given_up,  // by who waited
+        failed,    // some piece could not be read, so this prefix is of no use
+        given_up,  // the guard said so
     };
-    /// Blocks until the layer is there. `waiter` is asked every few milliseconds.
+    /// Blocks until all pieces of the layer are there, some piece has failed, or `waiter`, which is
+    /// asked every 2 ms, says to give up.
     outcome wait(int layer, const guard& waiter);
     /// Whether all layers are there. Does not wait.
     bool complete();

@@ -67,7 +67,8 @@ void live_state::advance() {
     ASSERT(next_ != nullptr);
     current_ = next_;
     std::swap(own_, next_);
-    // Where somebody else has the former one, next_ is empty now, and the former stays as it is.
+    // Two buffers are used in turn. If the former state was shared, own_ was empty: next_ is empty
+    // now, and the next reserve() takes new memory.
 }
 
 recurrent_ptr live_state::share() {

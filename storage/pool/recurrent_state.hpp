@@ -26,10 +26,10 @@ class recurrent_state {
     recurrent_state(const recurrent_state&) = delete;
     recurrent_state& operator=(const recurrent_state&) = delete;
 
-    /// layout().state_bytes() of them.
+    /// The bytes of the state, layout().state_bytes() of them.
     std::span<std::byte> bytes() noexcept;
     std::span<const std::byte> bytes() const noexcept;
-    /// What it takes of the pool.
+    /// How many frames the state counts as in the pool's budget.
     std::size_t frame_count() const noexcept { return pool_.layout().state_frames(); }
 
   private:
@@ -46,9 +46,10 @@ using recurrent_ptr = std::shared_ptr<const recurrent_state>;
 /// A position in a memory, and the state after the tokens before it: a sequence can continue there.
 struct kept_state {
     std::uint32_t tokens = 0;  // before the place
-    /// The end of a beginning that many agents share: kept as long as any later state.
+    /// The state is at the end of a beginning that many agents share; kept as long as a later one.
     bool is_root = false;
-    /// In RAM only, until a longer version of the memory has it or has not.
+    /// In RAM only: not saved until a longer version of the memory shows whether it is still
+    /// needed.
     bool waits = false;
     recurrent_ptr state{};  // null: only on disk
     bool operator==(const kept_state&) const = default;
@@ -67,17 +68,18 @@ class live_state {
 
     /// Takes memory for the next state. Errors: pool_exhausted (nothing has changed).
     result<void> reserve();
-    /// Null: a state of zeros, before the first token.
+    /// The state after the sequence's last token. Null: before the first token, which is a state of
+    /// zeros.
     const std::byte* current() const noexcept {
         return current_ == nullptr ? nullptr : current_->bytes().data();
     }
     /// Where the next state is written; null where the layout has no states. Requires: reserved.
     std::byte* next() const noexcept { return next_ == nullptr ? nullptr : next_->bytes().data(); }
-    /// Says that the next state is written, and is the current one. Requires: reserved.
+    /// Makes the next state, which the model has written, the current one. Requires: reserved.
     void advance();
-    /// Returns: the current state, which nobody writes from now on; null before the first token.
+    /// Returns: the current state, which is not written any more; null before the first token.
     recurrent_ptr share();
-    /// Gives the memory for the next state back.
+    /// Returns the memory for the next state to the pool.
     void drop_next() noexcept { next_.reset(); }
 
   private:

@@ -13,10 +13,12 @@ namespace semantic::storage {
 /// The note's key. Its value: names of sessions with a blank between two.
 inline constexpr const char* sessions_note = "sessions";
 
-/// Returns: the sessions whose text the agent has, as the note has them; empty where there is none.
+/// Returns: the value of the state's note, names with blanks between them; empty where there is
+/// none.
 std::string session_names(const agent_state& state);
-/// Returns: the note with one more name; the earliest leave it where there are too many.
+/// Returns: the note with `session` added. Beyond 4,096 bytes the earliest names are dropped.
 std::string add_session(const std::string& note, const std::string& session);
+/// Whether the note lists `session`.
 bool names_session(const std::string& note, const std::string& session);
 
 }  // namespace semantic::storage

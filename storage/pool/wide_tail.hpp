@@ -18,7 +18,7 @@ namespace semantic::storage {
 
 class block_pool;
 
-/// Rows of f16 of one layer, for each head `room` of them side by side.
+/// The f16 rows of one layer: for each head `room` consecutive rows, one for each token of a group.
 struct wide_rows {
     std::byte* keys = nullptr;    // [kv_heads, room, k_dim]
     std::byte* values = nullptr;  // [kv_heads, room, v_dim]
@@ -41,16 +41,17 @@ struct wide_rows {
 
 class wide_tail {
   public:
-    /// Room for a group of tokens in every layer of the part. Contents are unspecified. Requires:
-    /// the layout has wide tails. Errors: pool_exhausted.
+    /// Takes frames for the f16 rows of one group of tokens, in every layer of the part. Contents
+    /// are unspecified. Requires: the layout has wide tails. Errors: pool_exhausted.
     static result<std::shared_ptr<wide_tail>> make(block_pool& pool, kv_part part);
     ~wide_tail();
     wide_tail(const wide_tail&) = delete;
     wide_tail& operator=(const wide_tail&) = delete;
 
-    /// Requires: the layer is one of the part. What a const one gives is not to be written.
+    /// Returns: the rows of a layer, which must not be written where the tail is shared. Requires:
+    /// the layer is one of the part.
     wide_rows rows(int layer) const;
-    /// Requires: same pool and part.
+    /// Copies all rows of `from`. Requires: same pool and part.
     void copy_from(const wide_tail& from);
 
   private:

@@ -6,7 +6,7 @@
 
 namespace semantic::storage {
 
-/// Requires: `value` >= 0.
+/// Returns: `value` as a size. Requires: it is not negative.
 constexpr std::size_t as_size(int value) { return static_cast<std::size_t>(value); }
 
 }  // namespace semantic::storage

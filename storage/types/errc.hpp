@@ -32,6 +32,8 @@ struct failure {
 template <class T>
 using result = boost::system::result<T, failure>;
 
+/// Called by boost::system::result when value() is asked of a failure: throws std::runtime_error
+/// with its code and sentence.
 [[noreturn]] void throw_exception_from_error(const failure& f, const boost::source_location& where);
 
 }  // namespace semantic::storage

@@ -12,24 +12,23 @@ namespace semantic::storage {
 
 inline constexpr std::string_view hex_digits = "0123456789abcdef";
 
-/// The low four bits.
+/// Returns: the hex digit of the low four bits.
 inline char hex_digit(std::uint64_t value) { return hex_digits[value & 15]; }
 
-/// Two digits.
+/// Appends the two hex digits of a byte.
 inline void append_hex(std::string& out, char byte) {
     out += hex_digit(static_cast<unsigned char>(byte) >> 4);
     out += hex_digit(static_cast<unsigned char>(byte));
 }
 
-/// Sixteen digits.
+/// Returns: sixteen hex digits.
 inline std::string hex_of(std::uint64_t value) {
     std::string text(16, '0');
     for (std::size_t i = text.size(); i-- > 0; value >>= 4) text[i] = hex_digit(value);
     return text;
 }
 
-/// The number that hex digits of either case spell, nothing else among them.
-/// Returns: nothing where one is no digit, and for none or more than sixteen.
+/// Returns: the number that 1 to 16 hex digits of either case spell; nothing for any other text.
 constexpr std::optional<std::uint64_t> number_of_hex(std::string_view digits) {
     if (digits.empty() || digits.size() > 16) return std::nullopt;
     std::uint64_t value = 0;
@@ -42,8 +41,8 @@ constexpr std::optional<std::uint64_t> number_of_hex(std::string_view digits) {
     return value;
 }
 
-/// The bytes that hex digits of either case spell, two digits each.
-/// Returns: nothing where there is half a byte, or anything but digits.
+/// Returns: the bytes that pairs of hex digits of either case spell; nothing where their number is
+/// odd or one is no digit.
 inline std::optional<std::string> bytes_of_hex(std::string_view digits) {
     if (digits.size() % 2 != 0) return std::nullopt;
     std::string bytes;

@@ -40,6 +40,7 @@ class agent_id {
   public:
     /// An agent of the default tenant. Errors: bad_value, saying which rule `text` breaks.
     static result<agent_id> parse(std::string_view text);
+    /// Returns: the agent of the same name that belongs to `tenant`.
     agent_id owned_by(const tenant_id& tenant) const {
         agent_id other = *this;
         other.tenant_ = tenant;

@@ -37,8 +37,7 @@ struct blocks_removed {
     std::vector<block_hash> names{};
 };
 
-/// Other models run than before: what is known counts no more, and what is there is to be asked
-/// for.
+/// Other models run than before: a follower forgets what it knows and asks for what is there.
 struct models_changed {};
 
 using kv_event = std::variant<blocks_stored, blocks_removed, models_changed>;
@@ -49,13 +48,15 @@ class kv_event_feed {
     /// Takes one event. Called from any thread, under locks of the store; must not wait or call it.
     using receiver = std::function<void(message)>;
 
-    /// Ends with this; the receiver is not called any more then.
+    /// The receiver is not called any more once its subscription is destroyed.
     using subscription = storage::subscription<kv_event_feed>;
 
+    /// Subscribes `to` to all events from now on.
     subscription follow(receiver to);
     std::size_t followers() const noexcept { return followers_.load(); }
 
-    /// `make()` returns a kv_event; called only while somebody follows.
+    /// Delivers the kv_event that `make()` returns to all followers; does not call it where there
+    /// are none.
     template <class Make>
     void publish(Make&& make) {
         if (followers() > 0) deliver(std::forward<Make>(make)());

@@ -17,6 +17,7 @@ struct latency_histogram {
         buckets{};  // not cumulative; the renderer adds up
     std::atomic<std::uint64_t> sum_us{0};
 
+    /// Counts one duration.
     void observe(double seconds) noexcept {
         std::size_t i = 0;
         while (i < bounds.size() && seconds > bounds[i]) ++i;

@@ -22,18 +22,19 @@ struct memory_policy {
 
     bool operator==(const memory_policy&) const = default;
     bool is_empty() const noexcept { return !keep_seconds && !pinned; }
-    /// Returns: this policy, and of `former` what this one leaves out.
+    /// Returns: this policy, with fields that it leaves out taken from `former`.
     memory_policy or_else(const memory_policy& former) const;
 };
 
 /// The note of an agent's manifest that has its policy.
 inline constexpr const char* policy_note = "policy";
-/// "keep=3600 pin"; empty for an empty policy. `pinned` that is false is as absent.
+/// Returns: the policy as a note, as "keep=3600 pin"; empty for an empty policy. `pinned` = false
+/// is encoded as absent.
 std::string encode_policy(const memory_policy& policy);
-/// Returns: an empty policy for a note that this program has not written.
+/// Returns: the policy of a note; an empty policy for a note that this program has not written.
 memory_policy decode_policy(std::string_view note);
 
-/// What a policy comes to now.
+/// What a policy asks for at a certain time, in rising order of protection.
 enum class memory_claim {
     first_to_go,  // kept for 0 seconds
     none,         // no policy, one that has run out, or beyond the tenant's share

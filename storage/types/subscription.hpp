@@ -7,7 +7,7 @@
 
 namespace semantic::storage {
 
-/// `Publisher`, which outlives it, has leave(id), and makes it.
+/// `Publisher` makes it, outlives it, and has a method leave(id), which ends the subscription.
 template <class Publisher>
 class subscription {
   public:

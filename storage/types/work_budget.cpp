@@ -25,6 +25,8 @@ void work_budget::check() const {
         throw work_limit_exceeded(limit::deadline, "the request's deadline has passed");
 }
 
+/// The slow path of charge_steps(): throws where the limit would be exceeded, and looks at deadline
+/// and cancellation, which is due again after check_every more steps.
 void work_budget::check_steps(std::uint64_t count) {
     if (count > limits_.steps - steps_)
         throw work_limit_exceeded(limit::steps, "it takes more work than the " +
