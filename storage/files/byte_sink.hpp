@@ -11,7 +11,8 @@
 
 namespace semantic::storage {
 
-/// Takes the next bytes. An error ends the writing.
+/// Receives the bytes of a file piece by piece, in order. After an error the writer stops and
+/// returns that error.
 using byte_sink = std::function<result<void>(std::span<const std::byte>)>;
 
 }  // namespace semantic::storage

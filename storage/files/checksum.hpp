@@ -28,8 +28,10 @@ class checksum64 {
     ~checksum64();
     checksum64(const checksum64&) = delete;
     checksum64& operator=(const checksum64&) = delete;
+    /// Adds the next bytes.
     void add(std::span<const std::byte> bytes);
-    std::string hex() const;  // checksum_digits
+    /// Returns: the digest of all bytes so far, as 16 lower-case hex digits.
+    std::string hex() const;
 
   private:
     struct state;
@@ -48,6 +50,7 @@ class field_hasher {
   public:
     field_hasher& add(std::string_view field);
     field_hasher& add(std::span<const std::byte> field);
+    /// Returns: the hash of all fields so far.
     block_hash finish() const { return checksum128(bytes_); }
 
   private:

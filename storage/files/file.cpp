@@ -22,6 +22,8 @@ constexpr mode_t directory_mode = 0700;
 
 std::atomic<std::uint64_t> quota_refusals{0};
 
+/// Returns: the failure that errno describes after a system call. Counts refusals by a user's
+/// quota.
 failure os_failure(const std::string& path, const char* call) {
     const int code = errno;
     if (code == EDQUOT) ++quota_refusals;
@@ -125,11 +127,12 @@ class posix_lock final : public directory_lock {
 
   private:
     std::string path_;
-    // Closing them lets go of the flocks.
+    // Closing the two releases their locks.
     descriptor directory_;
     descriptor file_;
 };
 
+/// Returns: the directory that contains `path`; "." for a bare name, "/" for the root.
 std::string parent_of(const std::string& path) {
     const std::size_t end = path.find_last_not_of('/');
     const std::size_t slash = end == std::string::npos ? end : path.rfind('/', end);
@@ -137,12 +140,14 @@ std::string parent_of(const std::string& path) {
     return slash == 0 ? "/" : path.substr(0, slash);
 }
 
-/// Errors: locked, io.
+/// Takes an exclusive lock on an open directory or file, without waiting. `directory`: for the
+/// message. A directory that cannot be locked, as on network file systems, is no error: the lock of
+/// the file in it counts then. Errors: locked, io.
 result<void> take(const descriptor& fd, const std::string& directory, bool is_directory) {
     if (retry([&] { return ::flock(fd.get(), LOCK_EX | LOCK_NB); }) == 0) return {};
     if (errno == EWOULDBLOCK)
         return failure{errc::locked, directory + ": another process uses this cache directory"};
-    // Network file systems lock files only.
+    // Network file systems can lock files and no directories.
     if (is_directory && (errno == EBADF || errno == EINVAL || errno == EOPNOTSUPP)) return {};
     return os_failure(directory, "flock");
 }
@@ -248,8 +253,8 @@ class posix_files final : public file_system {
         return os_failure(path, "stat");
     }
 
-    // Locks the directory itself, because a lock file can be removed and made again while another
-    // process holds it; and the file, for programs that look for nothing else.
+    // Locks the directory itself, because another process may delete the lock file and create a new
+    // one while it is locked; and also the file, for programs that only look at that.
     result<std::unique_ptr<directory_lock>> lock(const std::string& directory) override {
         descriptor itself(
             retry([&] { return ::open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC); }));

@@ -23,7 +23,8 @@ class readable_file {
   public:
     virtual ~readable_file() = default;
     virtual result<std::uint64_t> size() = 0;
-    /// Fills `buffer` from `offset`. Errors: corrupt when the file ends before that.
+    /// Fills all of `buffer` with the bytes from `offset` on. Errors: corrupt when the file ends
+    /// before that.
     virtual result<void> read_at(std::uint64_t offset, std::span<std::byte> buffer) = 0;
 };
 
@@ -36,12 +37,12 @@ class writable_file {
     virtual result<void> sync() = 0;
 };
 
-/// Held while a process owns a directory; lets go when destroyed, and when the process dies.
+/// A lock on a directory. Destroying it, or the death of the process, releases the lock.
 class directory_lock {
   public:
     virtual ~directory_lock() = default;
-    /// Blocks. Returns: false when the directory that was locked is gone, or another one has its
-    /// name.
+    /// Blocks. Whether the path still leads to the directory that was locked: false when it was
+    /// removed, or replaced by another one.
     virtual bool is_in_place() const = 0;
 };
 
@@ -69,16 +70,16 @@ class file_system {
     virtual result<std::unique_ptr<writable_file>> create(const std::string& path) = 0;
     /// Opens an existing file to write after its end.
     virtual result<std::unique_ptr<writable_file>> append(const std::string& path) = 0;
-    /// Puts `from` in the place of `to`, at once. Lasts when the directory is synced.
+    /// Replaces `to` by `from` atomically. Survives a crash once the directory is synced.
     virtual result<void> rename(const std::string& from, const std::string& to) = 0;
-    /// Gives a file a second name, at once. Lasts when the directory is synced. Errors: bad_value
-    /// where something has that name; io, also where the file system knows no second names.
+    /// Gives a file a second name atomically. Survives a crash once the directory is synced.
+    /// Errors: bad_value where `to` exists; io, also where the file system has no hard links.
     virtual result<void> link(const std::string& from, const std::string& to) = 0;
     virtual result<void> unlink(const std::string& path) = 0;
-    /// Makes every create, rename, link and unlink in the directory last.
+    /// Makes all earlier creates, renames, links and unlinks in the directory survive a crash.
     virtual result<void> sync_directory(const std::string& path) = 0;
-    /// Makes the directory and its missing parents, each made lasting in its own parent. An
-    /// existing one is no error.
+    /// Creates the directory and its missing parents, and syncs the parent of each. An existing one
+    /// is no error.
     virtual result<void> make_directory(const std::string& path) = 0;
     /// Removes an empty directory. Errors: io, also where something is in it.
     virtual result<void> remove_directory(const std::string& path) = 0;
@@ -86,13 +87,14 @@ class file_system {
     virtual result<std::vector<directory_entry>> list(const std::string& path) = 0;
     /// Returns: whether there is anything of that name. Errors: io.
     virtual result<bool> exists(const std::string& path) = 0;
-    /// Takes the directory, and the file `lock` in it, for this process. Errors: locked, naming
-    /// the directory, when another holder lives.
+    /// Locks the directory, and the file `lock` in it, for this process. Does not wait. Errors:
+    /// locked, naming the directory, when another process holds it.
     virtual result<std::unique_ptr<directory_lock>> lock(const std::string& directory) = 0;
+    /// Returns: the free and total space of the file system that has `path`.
     virtual result<disk_space> space(const std::string& path) = 0;
 };
 
-/// The operating system's. Lives as long as the program.
+/// The file system of the operating system. Lives as long as the program.
 file_system& posix_file_system();
 
 /// Blocks. Returns: the whole file. Errors: those of open and read, and corrupt when it is larger
@@ -104,9 +106,10 @@ result<std::string> read_whole(file_system& files, const std::string& path,
 /// list.
 result<std::uint64_t> bytes_below(file_system& files, const std::string& directory);
 
-/// Blocks. Puts a new version of a file in the place of the old one, at once and lasting: temporary
-/// file, sync, rename, sync of the directory. Errors: io, out_of_space; then the old version is
-/// still there, or, when only the last step failed, one of the two.
+/// Blocks. Replaces a file by a new version, or creates it: writes a temporary file, syncs it,
+/// renames it, syncs the directory. A crash leaves the old or the new version, whole. Errors: io,
+/// out_of_space; then the old version is still there, or, when only the last step failed, one of
+/// the two.
 result<void> replace_file(file_system& files, const std::string& path, std::string_view bytes);
 
 }  // namespace semantic::storage

@@ -16,6 +16,7 @@ std::int64_t nanoseconds(const timespec& time) {
     return static_cast<std::int64_t>(time.tv_sec) * 1'000'000'000 + time.tv_nsec;
 }
 
+/// Returns: the identity in a file's status; nothing where it is no regular file.
 std::optional<file_identity> identity_in(const struct stat& status) {
     if (!S_ISREG(status.st_mode)) return std::nullopt;
     return file_identity{static_cast<std::uint64_t>(status.st_dev),

@@ -26,7 +26,8 @@ struct file_identity {
 /// Follows symbolic links. Returns: nothing where there is no regular file.
 std::optional<file_identity> identity_of(const std::string& path);
 
-/// A file that is kept open, so that others can see that it is used: is_held().
+/// A file that is kept open under a shared lock, so that other processes can see with is_held()
+/// that it is in use.
 class held_file {
   public:
     held_file() = default;
@@ -51,7 +52,8 @@ class held_file {
     file_identity identity_;
 };
 
-/// Returns: whether some process holds the file. False where the file system has no locks.
+/// Returns: whether some process has the file open as a held_file. False where the file system has
+/// no locks.
 bool is_held(const std::string& path);
 
 }  // namespace semantic::storage

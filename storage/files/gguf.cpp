@@ -85,14 +85,16 @@ constexpr std::array<value_row, 13> value_types = {{{"u8", 1},
                                                     {"i64", 8},
                                                     {"f64", 8}}};
 
+/// Returns: the name in quotes for a message, cut after 80 bytes, with '?' for anything not
+/// printable.
 std::string shown(std::string_view name) {
     std::string text = "\"";
     for (const char c : name.substr(0, 80)) text += c >= ' ' && c <= '~' ? c : '?';
     return text + "\"";
 }
 
-/// Reads forward through the file. The first complaint is kept; afterwards every read gives zero,
-/// so that callers read straight down and look once.
+/// Reads forward through the file. It keeps the first complaint; after that every read returns zero
+/// or nothing. So callers read straight on and look at failed() once, at the end.
 class cursor {
   public:
     explicit cursor(std::span<const std::byte> file) : file_(file) {}
@@ -125,7 +127,7 @@ class cursor {
     bool failed() const { return fault_.has_value(); }
     /// Requires: failed().
     const failure& fault() const { return *fault_; }
-    /// What is being read, for the complaint about it.
+    /// Names what is read next; complaints begin with it.
     void reading(std::string subject) { subject_ = std::move(subject); }
     void complain(const std::string& message, errc code = errc::corrupt) {
         if (!failed())
@@ -139,6 +141,7 @@ class cursor {
     std::optional<failure> fault_;
 };
 
+/// Reads the number of a value type; complains about one that does not exist.
 gguf_value_type take_type(cursor& source) {
     const auto number = source.take<std::uint32_t>();
     if (number < value_types.size()) return static_cast<gguf_value_type>(number);
@@ -158,7 +161,8 @@ gguf_array take_array(cursor& source) {
     const auto count = source.take<std::uint64_t>();
     if (out.type == gguf_value_type::array) source.complain("arrays of arrays are not read");
     const std::size_t each = value_types[static_cast<std::size_t>(out.type)].bytes;
-    // A string takes 8 bytes for its length at least.
+    // An element takes at least `each` bytes, a string 8 for its length. So a count that the file
+    // cannot hold is refused before memory is reserved for it.
     if (count > source.left() / std::max<std::size_t>(each, each == 0 ? 8 : 1)) {
         source.complain("an array of " + std::to_string(count) +
                         " elements does not fit into the " + std::to_string(source.left()) +
@@ -219,6 +223,7 @@ struct file_header {
     std::uint64_t pairs = 0;
 };
 
+/// Reads magic, version and counts; complains about counts that the file cannot hold.
 file_header take_header(cursor& source) {
     file_header header;
     if (source.take<std::uint32_t>() != magic) source.complain("does not begin with GGUF");
@@ -239,6 +244,7 @@ file_header take_header(cursor& source) {
     return header;
 }
 
+/// Reads one metadata key and its value into `out`.
 void take_pair(cursor& source, gguf_view& out) {
     source.reading("a metadata key");
     const std::string_view key = source.take_string();
@@ -272,6 +278,8 @@ std::optional<std::uint64_t> tensor_bytes(const gguf_tensor& tensor, const gguf_
     return blocks * block.bytes;
 }
 
+/// Reads the dimensions of a tensor. The file has the fastest dimension first; `out.shape` has it
+/// last.
 void take_shape(cursor& source, gguf_tensor& out) {
     const auto dimensions = source.take<std::uint32_t>();
     if (source.failed()) return;
@@ -290,6 +298,7 @@ void take_shape(cursor& source, gguf_tensor& out) {
     std::reverse(out.shape.begin(), out.shape.end());
 }
 
+/// Reads the description of one tensor and computes how many bytes it needs.
 described_tensor take_tensor(cursor& source) {
     described_tensor out;
     source.reading("a tensor's name");
@@ -320,6 +329,7 @@ described_tensor take_tensor(cursor& source) {
     return out;
 }
 
+/// Returns: the alignment that the metadata set for tensors; 32 where they set none.
 std::uint64_t alignment_of(cursor& source, const gguf_view& view) {
     const auto found = view.metadata.find("general.alignment");
     if (found == view.metadata.end()) return alignment_default;
@@ -334,7 +344,9 @@ std::uint64_t alignment_of(cursor& source, const gguf_view& view) {
     return source.failed() ? alignment_default : *value;
 }
 
-/// Gives each tensor its bytes of `data`. Tensors may lie in any order, and with gaps.
+/// Gives each tensor its bytes of `data`, the part of the file after the header, and moves it to
+/// `out`. Complains about tensors that overlap or go beyond the end. They may be in any order and
+/// have gaps.
 void place_tensors(cursor& source, std::vector<described_tensor>& tensors,
                    std::span<const std::byte> data, std::uint64_t alignment, gguf_view& out) {
     std::sort(tensors.begin(), tensors.end(), [](const auto& a, const auto& b) {
@@ -360,6 +372,7 @@ void place_tensors(cursor& source, std::vector<described_tensor>& tensors,
     }
 }
 
+/// Returns: element `index` of packed numbers, which need not be aligned.
 template <class T>
 T element(std::span<const std::byte> packed, std::size_t index) {
     T value{};
@@ -367,14 +380,16 @@ T element(std::span<const std::byte> packed, std::size_t index) {
     return value;
 }
 
-/// Which part of its model a file is; 0 of 1 for a file that has all.
+/// Which file of a model that is split over several this is; number 0 of 1 for a model in one file.
 struct part_of {
     std::uint64_t number = 0;
     std::uint64_t count = 1;
     std::uint64_t tensors = 0;  // of all parts together
 };
 
+/// Reads the metadata `split.*` of a file. Errors: corrupt.
 result<part_of> read_part(const gguf_file& file) {
+    // Returns: a whole number of the metadata, `missing` where the key is not there.
     const auto read = [&](const char* key, std::uint64_t missing) -> result<std::uint64_t> {
         const auto found = file.view().metadata.find(key);
         if (found == file.view().metadata.end()) return missing;
@@ -399,6 +414,7 @@ result<part_of> read_part(const gguf_file& file) {
     return part;
 }
 
+/// Returns: the path of part `number` (from 0) of `count`: STEM-00001-of-00003.gguf counts from 1.
 std::string part_path(const std::string& stem, std::uint64_t number, std::uint64_t count) {
     std::array<char, 32> ending{};
     std::snprintf(ending.data(), ending.size(), "-%05u-of-%05u.gguf",
@@ -406,13 +422,16 @@ std::string part_path(const std::string& stem, std::uint64_t number, std::uint64
     return stem + ending.data();
 }
 
-/// Returns: "NAME" of "NAME-00001-of-00003.gguf", or nothing where the name does not say `part`.
+/// Returns: "NAME" of "NAME-00001-of-00003.gguf"; nothing where the path does not end with the
+/// numbers of `part`.
 std::optional<std::string> stem_of(const std::string& path, const part_of& part) {
     const std::string ending = part_path("", part.number, part.count);
     if (!path.ends_with(ending)) return std::nullopt;
     return path.substr(0, path.size() - ending.size());
 }
 
+/// Checks that no tensor is in two files and that all files together have `tensors` of them.
+/// Errors: corrupt.
 result<void> check_parts(const std::vector<gguf_file>& files, std::uint64_t tensors) {
     std::set<std::string_view> names;
     for (const gguf_file& file : files) {
@@ -484,7 +503,7 @@ result<gguf_view> gguf_view::parse(std::span<const std::byte> file) {
         tensors.push_back(take_tensor(source));
     if (source.failed()) return source.fault();
     const std::uint64_t alignment = alignment_of(source, view);
-    // The bytes of a file without tensors need not begin where they would.
+    // A file without tensors may end before the aligned offset at which their bytes would begin.
     const std::uint64_t begin =
         std::min<std::uint64_t>((source.at() + alignment - 1) / alignment * alignment, file.size());
     if (!source.failed())

@@ -21,7 +21,7 @@
 
 namespace semantic::storage {
 
-/// The number is the file's. Types that no row of the table has are refused by their number.
+/// Types of tensors, with the numbers that files have for them. Other numbers are refused.
 enum class gguf_type : std::uint32_t {
     f32 = 0,
     f16 = 1,
@@ -55,13 +55,13 @@ enum class gguf_type : std::uint32_t {
     mxfp4 = 39,
 };
 
-/// A row of a tensor is a whole number of blocks.
+/// The size of a block of a quantised type. A row of a tensor is a whole number of blocks.
 struct gguf_block_size {
     const char* name;      // "Q4_K"
     std::size_t elements;  // of one block
     std::size_t bytes;
 };
-/// Null where this program does not know the type.
+/// Returns: null where this program does not know the type.
 const gguf_block_size* find_block_size(gguf_type type) noexcept;
 
 enum class gguf_value_type : std::uint32_t {
@@ -81,14 +81,15 @@ enum class gguf_value_type : std::uint32_t {
 };
 const char* to_string(gguf_value_type type) noexcept;  // "u32", "string", ...
 
-/// Elements of one type. Strings lie in `strings`; numbers and booleans stay as the file has them.
+/// An array of the metadata: strings in `strings`; numbers and booleans in `packed`, encoded as in
+/// the file.
 struct gguf_array {
     gguf_value_type type{};
     std::size_t count = 0;
     std::span<const std::byte> packed;      // numbers and booleans
     std::vector<std::string_view> strings;  // strings, bytes of any kind
 
-    /// Requires: index < count; numbers and booleans.
+    /// Returns: an element as a number. Requires: index < count; numbers or booleans.
     double number(std::size_t index) const;
 };
 
@@ -136,11 +137,11 @@ class gguf_file {
 /// Blocks. Whether a model of that path is a GGUF file and not a folder.
 bool is_gguf_path(const std::string& path) noexcept;
 
-/// Blocks. Opens the file and, where its metadata say that it is one of several
-/// (NAME-00001-of-00003.gguf), all of them from their common folder, in order. Any of them may be
-/// named. Errors: those of gguf_file::open(); incompatible where the parts contradict each other;
-/// corrupt where two of them have a tensor of the same name or their tensors are not as many as
-/// they say.
+/// Blocks. Opens a model in one file or in several (NAME-00001-of-00003.gguf, as the metadata say),
+/// of which `path` may be any; the others are in the same folder. Returns: all files, in order.
+/// Errors: those of gguf_file::open(); incompatible where the parts contradict each other; corrupt
+/// where two of them have a tensor of the same name, or there are more or fewer tensors than they
+/// say.
 result<std::vector<gguf_file>> open_gguf(const std::string& path);
 
 }  // namespace semantic::storage

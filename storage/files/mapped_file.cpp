@@ -28,7 +28,8 @@ failure mapping_failure(const std::string& path, const char* call) {
             path + ": " + call + ": " + std::strerror(code)};
 }
 
-/// What a signal handler can say of a mapping: it may neither wait nor allocate.
+/// One row of a fixed table of mapped files, from which a signal handler, which may neither wait
+/// nor allocate, reads which file an address belongs to.
 struct mapped_name {
     std::atomic<std::uintptr_t> begin{0};  // 0: free
     std::atomic<std::uintptr_t> end{0};
@@ -39,6 +40,7 @@ std::array<mapped_name, mapped_names_max> mapped_names;
 std::mutex names_mutex;  // who writes mapped_names
 std::atomic<const char*> program_name{nullptr};
 
+/// Enters a mapping into the table, if it has a free row.
 void name_mapping(std::span<const std::byte> bytes, const std::string& path) {
     std::lock_guard lock(names_mutex);
     const auto slot = std::ranges::find_if(
@@ -47,10 +49,12 @@ void name_mapping(std::span<const std::byte> bytes, const std::string& path) {
     slot->path.fill('\0');
     path.copy(slot->path.data(), slot->path.size() - 1);
     const auto begin = reinterpret_cast<std::uintptr_t>(bytes.data());
+    // `begin` is stored last: a row whose `begin` is not 0 is complete for the handler.
     slot->end.store(begin + bytes.size());
     slot->begin.store(begin);
 }
 
+/// Removes a mapping from the table.
 void forget_mapping(std::span<const std::byte> bytes) {
     std::lock_guard lock(names_mutex);
     const auto begin = reinterpret_cast<std::uintptr_t>(bytes.data());
@@ -59,12 +63,12 @@ void forget_mapping(std::span<const std::byte> bytes) {
     if (slot != mapped_names.end()) slot->begin.store(0);
 }
 
-/// Null where no mapping with a name has the address.
+/// Returns: the path of the mapped file that contains the address; null where the table has none.
 const char* path_at(std::uintptr_t address) noexcept {
     const auto page = static_cast<std::uintptr_t>(::sysconf(_SC_PAGESIZE));
     for (const mapped_name& each : mapped_names) {
         const std::uintptr_t begin = each.begin.load();
-        // Of the last page there may be more than the file has bytes.
+        // A mapping ends with a whole page, even where the file ends before.
         if (begin != 0 && address >= begin && address < (each.end.load() + page - 1) / page * page)
             return each.path.data();
     }
@@ -75,7 +79,8 @@ void write_error(std::string_view text) noexcept {
     [[maybe_unused]] const ssize_t written = ::write(STDERR_FILENO, text.data(), text.size());
 }
 
-/// Of a handler of SIGBUS: the signal waits until the handler returns, to where the fault was.
+/// Ends the process as if SIGBUS had no handler. Called in its handler: the raised signal is
+/// delivered when the handler returns.
 void end_by_sigbus() noexcept {
     struct sigaction usual {};
     usual.sa_handler = SIG_DFL;
@@ -83,10 +88,11 @@ void end_by_sigbus() noexcept {
     ::raise(SIGBUS);
 }
 
-/// Calls nothing that signal handlers may not (man 7 signal-safety).
+/// The handler of SIGBUS: writes one line that names the file, and ends the process. Calls only
+/// functions that signal handlers may call (man 7 signal-safety).
 void report_unreadable_page(int, siginfo_t* info, void*) {
     static std::atomic_flag is_reporting;
-    if (info->si_code <= 0) return end_by_sigbus();  // sent by somebody
+    if (info->si_code <= 0) return end_by_sigbus();  // sent by a process, no fault of memory
     // Threads that share a model meet the same fault; the first one reports it and ends the
     // process.
     if (is_reporting.test_and_set())

@@ -27,8 +27,9 @@ class mapped_file {
     ~mapped_file();
 
     std::span<const std::byte> bytes() const noexcept { return bytes_; }
-    /// Advises the kernel that the pages under `part` are no longer needed, so that a loaded model
-    /// does not take memory twice. Requires: `part` is inside bytes().
+    /// Advises the kernel to free the whole pages of `part`, which is not needed any more, so that
+    /// a loaded model does not take memory twice; reading them again reads the file. Requires:
+    /// `part` is inside bytes().
     void drop(std::span<const std::byte> part) const noexcept;
 
   private:

@@ -9,6 +9,7 @@ namespace semantic::storage {
 
 namespace {
 
+/// Gives the kernel an advice (MADV_*) for all pages that `part` touches. A refusal is ignored.
 void advise(std::span<const std::byte> part, int wish) noexcept {
     const auto page = static_cast<std::uintptr_t>(::sysconf(_SC_PAGESIZE));
     const auto begin = reinterpret_cast<std::uintptr_t>(part.data()) / page * page;

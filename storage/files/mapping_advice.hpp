@@ -7,9 +7,9 @@
 
 namespace semantic::storage {
 
-/// Asks for huge pages where a mapping can have them.
+/// Asks for huge pages for a mapping, where the kernel can give them.
 void prefer_huge_pages(std::span<const std::byte> mapping) noexcept;
-/// Says that `part` of a mapping is about to be read.
+/// Asks the kernel to read `part` of a mapping, which will be needed soon, in the background.
 void prefetch(std::span<const std::byte> part) noexcept;
 
 }  // namespace semantic::storage

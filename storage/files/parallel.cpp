@@ -12,7 +12,7 @@ constexpr std::size_t threads_max = 4;
 
 }  // namespace
 
-// A single core still gains where the disk has to be waited for.
+// At least two threads, also on a single core: one can wait for the disk while the other computes.
 file_workers::file_workers()
     : file_workers(std::clamp<std::size_t>(std::thread::hardware_concurrency(), 2, threads_max)) {}
 
@@ -22,7 +22,8 @@ file_workers::~file_workers() {
     came_.notify_all();
 }
 
-/// Requires: the mutex is held.
+/// Starts threads until there are `helpers` of them, or as many as the system allows. Requires: the
+/// mutex is held.
 void file_workers::start(std::size_t helpers) {
     try {
         while (helpers_.size() < helpers) helpers_.emplace_back([this] { help(); });
@@ -31,6 +32,7 @@ void file_workers::start(std::size_t helpers) {
     }
 }
 
+/// What a helping thread runs until the object is destroyed.
 void file_workers::help() {
     std::unique_lock lock(mutex_);
     for (;;) {
@@ -40,8 +42,9 @@ void file_workers::help() {
     }
 }
 
-/// Takes one job after the other until none is left to take. Requires: `lock` holds the mutex; it
-/// is let go during each. `mine` may be gone afterwards.
+/// Takes jobs of `mine` one after the other until none is left that nobody has taken. Requires:
+/// `lock` holds the mutex; it is released during each job. The owner may have destroyed `mine` when
+/// this returns.
 void file_workers::work_on(batch& mine, std::unique_lock<std::mutex>& lock) {
     while (mine.next < mine.count) {
         const std::size_t i = mine.next++;
@@ -49,7 +52,7 @@ void file_workers::work_on(batch& mine, std::unique_lock<std::mutex>& lock) {
         lock.unlock();
         mine.job(i);
         lock.lock();
-        // The thread that waits for the last job cannot go on before the mutex is free again.
+        // run() wakes up only when this thread releases the mutex, so `mine` still exists here.
         if (++mine.done == mine.count) return done_.notify_all();
     }
 }

@@ -16,18 +16,20 @@ namespace semantic::storage {
 /// Helping threads that are started when they are first needed and then wait for work. Thread: any.
 class file_workers {
   public:
-    /// For files: as many threads as there are cores, two to four.
+    /// For file work: as many threads as cores, but two to four.
     file_workers();
-    /// `threads`: how many jobs of one run() are under way at once, for those that wait for others.
+    /// `threads`: how many jobs of one run() are under way at once; for jobs that wait for the
+    /// network.
     explicit file_workers(std::size_t threads) : threads_max_(threads) {}
     /// Requires: no run() is under way.
     ~file_workers();
     file_workers(const file_workers&) = delete;
     file_workers& operator=(const file_workers&) = delete;
 
-    /// Blocks. Calls `job(i)` once for every i below `count`, on threads_max threads at most, the
-    /// caller's among them, in no particular order. Waits for every job but not for helpers that
-    /// come too late for one: on a busy machine the caller does all of it. A job must not throw.
+    /// Blocks. Calls `job(i)` once for every i below `count`, on at most threads_max threads
+    /// including the caller's, in no particular order, and returns when every job has ended. It
+    /// does not wait for helpers that find no job left: on a busy machine the caller does all of
+    /// it. A job must not throw.
     void run(std::size_t count, const std::function<void(std::size_t)>& job);
 
   private:

@@ -61,7 +61,8 @@ std::optional<std::uint64_t> as_unsigned(const json::value& value) {
 std::string_view as_view(const json::string& text) { return {text.data(), text.size()}; }
 std::string_view as_view(json::string_view text) { return {text.data(), text.size()}; }
 
-/// Reads "shape" into `tensor` and returns how many bytes it needs.
+/// Reads "shape" into `tensor`. Returns: how many bytes a tensor of this shape and type has.
+/// Errors: corrupt.
 result<std::uint64_t> parse_shape(const json::value* shape, tensor_place& tensor) {
     if (shape == nullptr || !shape->is_array()) return corrupt("no shape");
     std::uint64_t bytes = dtype_bytes(tensor.type);
@@ -75,6 +76,8 @@ result<std::uint64_t> parse_shape(const json::value* shape, tensor_place& tensor
     return bytes;
 }
 
+/// Reads the entry of one tensor in the header. Its offsets count from the end of the header;
+/// `data_bytes`: bytes of the file after that. Errors: corrupt.
 result<tensor_place> parse_tensor(const json::value& entry, std::uint64_t data_bytes) {
     if (!entry.is_object()) return corrupt("its entry is not an object");
     const json::object& fields = entry.get_object();
@@ -117,8 +120,8 @@ result<void> parse_metadata(const json::value& entry,
     return {};
 }
 
-/// Requires that the tensors, in the order of their bytes, cover the data without overlap, gap or
-/// rest.
+/// Sorts the tensors by their bytes and checks that they cover the data without an overlap, a gap
+/// or bytes after the last one. Errors: corrupt.
 result<void> check_coverage(std::vector<std::pair<std::string, tensor_place>>& tensors,
                             std::uint64_t data_bytes) {
     std::sort(tensors.begin(), tensors.end(), [](const auto& a, const auto& b) {
@@ -180,7 +183,8 @@ result<safetensors_index> safetensors_index::read(readable_file& file, std::uint
     if (auto ok = file.read_at(0, start); !ok) return ok.error();
     const auto needed = bytes_needed(start, file_bytes);
     if (!needed) return needed.error();
-    // The length is never read twice: the file may be another one by then.
+    // The first 8 bytes are kept and not read again: the file may change meanwhile, and the header
+    // must have the length that was checked.
     start.resize(*needed);
     if (auto ok = file.read_at(prefix_bytes, std::span(start).subspan(prefix_bytes)); !ok)
         return ok.error();

@@ -45,15 +45,15 @@ struct safetensors_index {
     std::map<std::string, tensor_place, std::less<>> tensors;
     std::map<std::string, std::string, std::less<>> metadata;  // "__metadata__"
 
-    /// Returns: how many bytes of the file must be at hand for parse(), from its first 8 (or fewer,
-    /// if it has no more). Errors: corrupt, when a file of `file_bytes` bytes cannot have that
-    /// header.
+    /// Returns: how many bytes from the start of the file parse() needs. `start`: at least the
+    /// first 8 bytes of the file, or all of it if it is shorter. Errors: corrupt, when a file of
+    /// `file_bytes` bytes cannot have that header.
     static result<std::size_t> bytes_needed(std::span<const std::byte> start,
                                             std::uint64_t file_bytes);
     /// Blocks. Reads the header only. Errors: corrupt, and those of the file.
     static result<safetensors_index> read(readable_file& file, std::uint64_t file_bytes);
-    /// Errors: corrupt, naming what is wrong, also when `start` holds fewer than bytes_needed()
-    /// bytes.
+    /// Parses the start of a file, at least bytes_needed() bytes of it. Errors: corrupt, naming
+    /// what is wrong.
     static result<safetensors_index> parse(std::span<const std::byte> start,
                                            std::uint64_t file_bytes);
 };

@@ -18,9 +18,8 @@ namespace json = boost::json;
 constexpr std::size_t depth_max = 16;
 constexpr std::size_t unlimited = static_cast<std::size_t>(-1);
 
-/// Walks a document and stops at the first key that its object already has. The names of the
-/// members that the parser calls, and their signatures, are those of boost::json::basic_parser's
-/// Handler.
+/// Walks a document and stops at the first key that its object has twice, which Boost.JSON's own
+/// parser accepts. It has the members that boost::json::basic_parser calls on its Handler.
 class duplicate_key_finder {
   public:
     static constexpr std::size_t max_object_size = unlimited;

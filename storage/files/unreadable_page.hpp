@@ -7,13 +7,13 @@
 
 namespace semantic::storage {
 
-/// Files whose names can be said, of those that are mapped at once.
+/// How many mapped files can be named; a fault in a further one is reported without a name.
 constexpr std::size_t mapped_names_max = 256;
 
-/// From now on such a page ends the process by SIGBUS, as without this, after one line on standard
-/// error that begins with `program` and names the file, unless mapped_names_max others are mapped;
-/// of a path of more than 511 bytes the end is missing. `program` outlives all mappings. Thread:
-/// any, once.
+/// Installs a handler of SIGBUS. When a page of a mapped file cannot be read, it writes one line to
+/// standard error that begins with `program` and names the file (the first 511 bytes of its path),
+/// and ends the process by SIGBUS, as without a handler. `program` outlives all mappings. Call
+/// once, from any thread.
 void report_unreadable_pages(const char* program) noexcept;
 
 }  // namespace semantic::storage

@@ -12,6 +12,8 @@ struct lead_rule {
         second_high;  // what may follow; rules out overlong forms and surrogates
 };
 
+/// Returns: how many bytes a character has that begins with `lead`, and which second bytes it
+/// allows; length 0 where no character begins so.
 lead_rule rule_of(unsigned char lead) noexcept {
     if (lead < 0xC2) return {0, 0, 0};
     if (lead < 0xE0) return {2, 0x80, 0xBF};

@@ -13,15 +13,15 @@ struct step {
     std::int32_t code;   // the character, or -1 when the bytes are not one
     bool unfinished;     // not a character, but more bytes could make it one
 };
-/// The character at the start of `text`, which is not empty: no surrogate, no overlong form. When
-/// there is none, `length` is the longest prefix that could have begun one (what a decoder replaces
-/// by a single U+FFFD).
+/// Decodes the character at the start of `text`, which is not empty; surrogates and overlong forms
+/// are none. Where there is no character, `length` is that of the longest prefix that could have
+/// begun one (what a decoder replaces by a single U+FFFD).
 step next(std::string_view text) noexcept;
 
-/// Bytes at the start of `text` that are whole characters.
+/// Returns: how many bytes at the start of `text` are whole characters.
 std::size_t valid_prefix(std::string_view text) noexcept;
 
-/// Whether all of `text` is.
+/// Whether all of `text` is UTF-8.
 inline bool is_valid(std::string_view text) noexcept { return valid_prefix(text) == text.size(); }
 
 }  // namespace semantic::storage::utf8

@@ -16,7 +16,7 @@ class worker_pool {
   public:
     /// Throws std::system_error where a thread is refused; none is left then.
     explicit worker_pool(std::size_t thread_count);
-    /// Waits for what runs; what has not begun is dropped.
+    /// Waits for work that is running; work that has not begun is dropped.
     ~worker_pool();
     worker_pool(const worker_pool&) = delete;
     worker_pool& operator=(const worker_pool&) = delete;
