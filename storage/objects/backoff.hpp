@@ -23,10 +23,10 @@ class backoff {
     backoff(const backoff_options& options, std::uint64_t seed)
         : options_(options), random_(seed) {}
 
-    /// After an attempt has failed, `elapsed` after the first one began. `retry_after`: the least
-    /// that the other side asked for. Returns: how long to wait, drawn evenly between 0 and a bound
-    /// that doubles each time up to wait_max, on top of `retry_after`; nothing when there is to be
-    /// no further attempt.
+    /// Call after each failed attempt. `elapsed`: time since the first attempt began;
+    /// `retry_after`: the least wait that the other side asked for. Returns: how long to wait:
+    /// `retry_after` and a random time between 0 and a bound, which doubles each time up to
+    /// wait_max. Nothing when no further attempt is to be made.
     std::optional<std::chrono::milliseconds> next(std::chrono::milliseconds elapsed,
                                                   std::chrono::milliseconds retry_after);
 

@@ -31,12 +31,14 @@ std::uint64_t number_at(std::string_view bytes, std::size_t at) {
     return value;
 }
 
+/// Appends the XXH3-128 of the contents.
 void append_sum(std::string& out, std::string_view contents) {
     const auto sum = checksum128(contents).bytes;
     out.append(reinterpret_cast<const char*>(sum.data()), sum.size());
 }
 
-/// `id`: 32 hex digits.
+/// Returns: the 64 bytes in front of an object's contents: magic, id, size, checksum of the
+/// contents, checksum of the header. `id`: 32 hex digits, the object's version.
 std::string encode_header(const std::string& id, std::string_view contents) {
     std::string out(magic);
     out += *bytes_of_hex(id);
@@ -51,7 +53,7 @@ struct object_header {
     std::string sum;
 };
 
-/// Errors: corrupt.
+/// Decodes and checks those 64 bytes. `path`: for the message. Errors: corrupt.
 object_result<object_header> decode_header(const std::string& path, std::string_view bytes) {
     const auto damaged = [&](const char* message) {
         return object_failure{object_errc::corrupt, path + ": " + message};
@@ -90,6 +92,7 @@ class directory_objects final : public object_store {
                                     std::size_t count_max) override;
 
   private:
+    /// A list under way: what it looks for, and the page that it fills.
     struct walk {
         const std::string& prefix;
         const std::string& from;
@@ -127,7 +130,7 @@ object_result<void> directory_objects::open() {
     const std::int64_t oldest = now() - temporary_seconds_max;
     for (const directory_entry& each : *entries) {
         const auto since = number_of_hex(std::string_view(each.name).substr(0, 16));
-        // What cannot be removed does no harm, and another machine may have removed it.
+        // A failure is ignored: the file does no harm, or another machine has removed it.
         if (since && static_cast<std::int64_t>(*since) < oldest)
             (void)files_.unlink(root_ + "/tmp/" + each.name);
     }
@@ -184,7 +187,9 @@ object_result<object_info> directory_objects::get_range(const std::string& name,
     return std::move(object->header.info);
 }
 
-/// One of 256, so that few writers wait for each other and the locks stay few.
+/// Blocks. Takes the lock that writers of `name` share. There are 256 locks, chosen by the hash of
+/// the name: enough that writers seldom wait for each other. Errors: unavailable after
+/// lock_wait_max; io.
 object_result<std::unique_ptr<directory_lock>> directory_objects::lock(const std::string& name) {
     const std::string folder = root_ + "/locks/" + checksum128(name).hex().substr(0, 2);
     if (auto ok = files_.make_directory(folder); !ok) return of_file(ok.error());
@@ -201,7 +206,8 @@ object_result<std::unique_ptr<directory_lock>> directory_objects::lock(const std
     }
 }
 
-/// Errors: precondition_failed, io; corrupt where the version of a damaged object is asked for.
+/// Whether a write on this condition may happen now. Errors: precondition_failed where it may not;
+/// io; corrupt where the version of a damaged object is needed.
 object_result<void> directory_objects::check(const std::string& name,
                                              const put_condition& condition) {
     const auto fails = [&](const char* why) {
@@ -222,7 +228,8 @@ object_result<void> directory_objects::check(const std::string& name,
     return {};
 }
 
-/// Returns: the path.
+/// Blocks. Writes and syncs a temporary file. Returns: its path, whose name begins with the time,
+/// so that a later opening can remove old ones. Errors: those of the file system.
 object_result<std::string> directory_objects::write_temporary(std::string_view header,
                                                               std::string_view bytes) {
     const std::string path =
@@ -241,6 +248,8 @@ object_result<std::string> directory_objects::write_temporary(std::string_view h
     return path;
 }
 
+/// Blocks. Gives a temporary file the name of an object, if the condition holds, and syncs the
+/// folder. Errors: precondition_failed; those of lock() and of the file system.
 object_result<void> directory_objects::publish(const std::string& temporary,
                                                const std::string& name,
                                                const put_condition& condition) {
@@ -249,8 +258,9 @@ object_result<void> directory_objects::publish(const std::string& temporary,
     if (auto ok = files_.make_directory(folder); !ok) return of_file(ok.error());
     const auto held = lock(name);
     if (!held) return held.error();
-    // A network file system may say from memory that a name is absent. Its server lets one link to
-    // the name succeed, whatever its clients remember; where there are no links, the lock decides.
+    // The client of a network file system may answer from its cache that a name is absent. A hard
+    // link is decided by the server, which lets only one succeed. Where there are no links, the
+    // lock decides.
     const bool is_new = condition.when == put_condition::kind::if_absent;
     const auto linked = is_new ? files_.link(temporary, path) : failure{errc::io, {}};
     if (!linked && linked.error().code == errc::bad_value)
@@ -269,7 +279,8 @@ object_result<std::string> directory_objects::put(const std::string& name, std::
     if (bytes.size() > object_bytes_max)
         return object_failure{object_errc::bad_value,
                               name + " would have " + std::to_string(bytes.size()) + " bytes"};
-    // Decided under the lock; this only spares the writing of what is refused anyway.
+    // The condition is decided later, under the lock. This check only avoids writing the bytes of
+    // an object that is refused anyway.
     if (auto ok = check(name, condition); !ok) return ok.error();
     const std::string id = random_id();
     const auto temporary = write_temporary(encode_header(id, bytes), bytes);
@@ -308,8 +319,9 @@ object_result<void> directory_objects::remove(const std::string& name) {
     return {};
 }
 
-/// `folder`: empty, or a name's first parts and '/'. Goes in the order of whole names, for which a
-/// folder counts with its '/'. Errors: those of list; a folder that goes meanwhile is none.
+/// Adds the objects below `folder` to the page, in the order of their whole names, in which a
+/// folder counts with its '/'. `folder`: empty, or the first parts of a name and '/'. A folder that
+/// disappears meanwhile is no error. Errors: those of list.
 object_result<void> directory_objects::visit(const std::string& folder, walk& through) {
     auto entries = files_.list(path_of(folder));
     if (!entries && entries.error().code == errc::not_found) return {};

@@ -20,12 +20,12 @@ struct directory_objects_options {
     std::int64_t now_seconds = 0;                     // since 1970; 0: the system's clock
 };
 
-/// A temporary file that is older than this when a directory is opened is a dead writer's.
+/// A temporary file older than this belongs to a writer that died, and is removed at an opening.
 inline constexpr std::int64_t temporary_seconds_max = 24 * 60 * 60;
 
-/// Blocks. Makes what is missing inside `directory`, which must be there: a path where nothing is
-/// mounted is to be noticed. Removes temporary files that are older than a day.
-/// Errors: not_found, io.
+/// Blocks. Opens the store and creates what is missing inside `directory`. The directory itself
+/// must exist: a path where nothing is mounted must be noticed. Removes temporary files that are
+/// older than a day. Errors: not_found, io.
 object_result<std::unique_ptr<object_store>> open_directory_objects(
     file_system& files, const std::string& directory,
     const directory_objects_options& options = {});

@@ -35,6 +35,8 @@ struct transfer {
     bool is_refused = false;
 };
 
+/// libcurl's callback for bytes of the response body: passes them to `receive` or appends them.
+/// Returns: `count`; anything else ends the transfer.
 std::size_t take_body(char* bytes, std::size_t, std::size_t count, void* at) {
     auto& one = *static_cast<transfer*>(at);
     if (one.request.receive && (one.response.status == 200 || one.response.status == 206)) {
@@ -49,6 +51,7 @@ std::size_t take_body(char* bytes, std::size_t, std::size_t count, void* at) {
     return count;
 }
 
+/// libcurl's callback for the next bytes of the request body.
 std::size_t give_body(char* buffer, std::size_t, std::size_t count, void* at) {
     auto& one = *static_cast<transfer*>(at);
     const std::string_view more = one.request.body.substr(one.sent, count);
@@ -57,7 +60,8 @@ std::size_t give_body(char* buffer, std::size_t, std::size_t count, void* at) {
     return more.size();
 }
 
-/// libcurl sends a body again where a kept connection turns out to be closed.
+/// libcurl's callback to send the body again from `offset`, as when a kept connection turns out to
+/// be closed.
 int seek_body(void* at, curl_off_t offset, int origin) {
     auto& one = *static_cast<transfer*>(at);
     if (origin != SEEK_SET || offset < 0) return CURL_SEEKFUNC_CANTSEEK;
@@ -65,11 +69,12 @@ int seek_body(void* at, curl_off_t offset, int origin) {
     return CURL_SEEKFUNC_OK;
 }
 
+/// libcurl's callback for one line of the response header.
 std::size_t take_header(char* bytes, std::size_t, std::size_t count, void* at) {
     auto& one = *static_cast<transfer*>(at);
     std::string_view line(bytes, count);
     if (line.starts_with("HTTP/")) {
-        one.response.headers.clear();  // of a 1xx before
+        one.response.headers.clear();  // those of an interim response (1xx) do not count
         const std::size_t space = line.find(' ');
         one.response.status = space == line.npos ? 0 : std::atoi(line.data() + space);
     }
@@ -85,6 +90,7 @@ std::size_t take_header(char* bytes, std::size_t, std::size_t count, void* at) {
     return count;
 }
 
+/// libcurl's callback for progress: not 0 ends the transfer, because the program is being stopped.
 int watch(void* at, curl_off_t, curl_off_t, curl_off_t, curl_off_t) {
     return static_cast<transfer*>(at)->stop.stop_requested() ? 1 : 0;
 }
@@ -134,6 +140,7 @@ void set_method(CURL* handle, transfer& one) {
     }
 }
 
+/// Returns: the headers of a request, in libcurl's form.
 header_list headers_of(const http_request& request) {
     header_list list;
     const auto add = [&](const std::string& line) {
@@ -142,7 +149,8 @@ header_list headers_of(const http_request& request) {
         (void)list.release();
         list.reset(longer);
     };
-    // No waiting for a 100: where a store does not send one, it would cost a second.
+    // An empty "Expect" keeps libcurl from waiting for "100 Continue": a store that sends none
+    // would cost a second.
     add("Expect:");
     for (const auto& [name, value] : request.headers) add(name + ": " + value);
     return list;
@@ -153,6 +161,7 @@ struct close_url {
 };
 using url_handle = std::unique_ptr<CURLU, close_url>;
 
+/// Returns: a part of a URL, a missing port as its scheme's default; empty where there is none.
 std::string part_of(CURLU* url, CURLUPart part) {
     char* text = nullptr;
     const unsigned flags = part == CURLUPART_PORT ? CURLU_DEFAULT_PORT : 0;
@@ -162,7 +171,7 @@ std::string part_of(CURLU* url, CURLUPart part) {
     return copy;
 }
 
-/// Trying again does not change them.
+/// Whether the fault stays when the request is tried again.
 bool is_lasting(CURLcode code) {
     return code == CURLE_PEER_FAILED_VERIFICATION || code == CURLE_SSL_CACERT_BADFILE ||
            code == CURLE_URL_MALFORMAT || code == CURLE_UNSUPPORTED_PROTOCOL;
@@ -197,6 +206,7 @@ struct http_client::handles {
     std::mutex mutex;
     std::vector<easy_handle> idle;  // guarded by the mutex; each keeps its connection
 
+    /// Returns: a handle of the idle ones, with its open connection, or a new one.
     easy_handle take() {
         {
             std::lock_guard lock(mutex);

@@ -32,8 +32,9 @@ struct http_request {
     std::vector<std::pair<std::string, std::string>> headers;
     std::string_view body;                       // of PUT
     std::uint64_t response_bytes_max = 1 << 20;  // of a body that is kept; more is a failure
-    /// Where it is set, gets the body of a response of status 200 or 206 piece by piece, with the
-    /// status and the headers, and nothing of it is kept. False ends the transfer, as a failure.
+    /// If set, receives the body of a response of status 200 or 206 piece by piece, together with
+    /// status and headers; `body` of the response stays empty. Returning false ends the transfer as
+    /// a failure.
     std::function<bool(const http_response& head, std::string_view bytes)> receive{};
 };
 
@@ -69,7 +70,8 @@ class http_client {
     http_client(const http_client&) = delete;
     http_client& operator=(const http_client&) = delete;
 
-    /// Blocks. Thread: safe from any; each request that is under way has a connection of its own.
+    /// Blocks. Sends a request and reads its response, whatever its status. Errors: there was no
+    /// whole response. Thread: any; each request under way has a connection of its own.
     boost::system::result<http_response, http_failure> exchange(const http_request& request);
 
   private:

@@ -10,6 +10,7 @@ namespace semantic::storage {
 
 namespace {
 
+/// Returns: the error of a text that is no object name; `why` says what is wrong.
 object_failure bad_name(std::string_view name, const char* why) {
     return {object_errc::bad_value, "\"" + std::string(name.substr(0, object_name_bytes_max)) +
                                         "\" names no object: " + why};
@@ -19,7 +20,8 @@ bool is_letter_or_digit(char c) {
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9');
 }
 
-/// Errors: io when a write on a condition that does not hold went through.
+/// Tries a write on a condition that does not hold. Errors: io when the store performed it all the
+/// same.
 object_result<void> expect_refusal(object_store& store, const std::string& name,
                                    const put_condition& condition, const char* condition_name) {
     const auto written = store.put(name, "refused", condition);

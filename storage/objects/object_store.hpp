@@ -44,10 +44,11 @@ using object_result = boost::system::result<T, object_failure>;
 [[noreturn]] void throw_exception_from_error(const object_failure& f,
                                              const boost::source_location& where);
 
-/// What a failure of a file or its system is to an object store: locked is unavailable.
+/// Returns: the failure of a file or file system as that of an object store; "locked" becomes
+/// "unavailable".
 object_failure of_file(const failure& f);
 
-/// What is known of an object.
+/// Size and version of an object.
 struct object_info {
     std::uint64_t bytes = 0;
     std::string version;  // differs whenever the bytes do; means something to its own store only
@@ -63,16 +64,18 @@ struct object_page {
     std::string next;                    // what list() takes for the next page; empty: no more
 };
 
-/// When put() may write.
+/// The condition under which put() writes.
 struct put_condition {
     enum class kind { always, if_absent, if_version };
     kind when = kind::always;
     std::string version;  // for if_version
 };
 
+/// Whatever is there.
 inline put_condition always() { return {}; }
+/// Only where there is no object.
 inline put_condition if_absent() { return {put_condition::kind::if_absent, {}}; }
-/// Only over an object that is there and has this version.
+/// Only over an existing object that has this version.
 inline put_condition if_version(std::string version) {
     return {put_condition::kind::if_version, std::move(version)};
 }
@@ -90,23 +93,23 @@ class object_store {
   public:
     virtual ~object_store() = default;
 
-    /// Replaces `bytes` by the whole object, whose checksum has been compared.
+    /// Reads a whole object into `bytes` and compares its checksum. Returns: its size and version.
     /// Errors: not_found, corrupt; then `bytes` is empty.
     virtual object_result<object_info> get(const std::string& name, std::string& bytes) = 0;
 
-    /// Fills `target` from `offset`. The bytes are as the store sent them: only get() compares the
-    /// checksum. Errors: not_found; corrupt when the header is; bad_value when `target` is empty or
-    /// the object ends before its end.
+    /// Fills `target` with the object's bytes from `offset` on, without comparing a checksum, which
+    /// only get() does. Errors: not_found; corrupt when the header is damaged; bad_value when
+    /// `target` is empty or goes beyond the object's end.
     virtual object_result<object_info> get_range(const std::string& name, std::uint64_t offset,
                                                  std::span<std::byte> target) = 0;
 
-    /// Puts `bytes` in the place of the object at once, or makes it. When put() returns, they last,
-    /// and every later get() from anywhere sees them. Of several that write at once on the same
-    /// condition one succeeds. Returns: the new version. Errors: precondition_failed, then the
-    /// object is not this call's (where an answer of a bucket's was lost, it may have been for a
-    /// moment, until another writer who had seen it replaced it); bad_value beyond
-    /// object_bytes_max. After unavailable or io the object is the old or the new one, and nobody
-    /// knows which.
+    /// Replaces or creates an object atomically, if the condition holds. When it returns, the bytes
+    /// are stored durably and every later get() from anywhere sees them. Of several writers that
+    /// write at once on the same condition one succeeds. Returns: the new version. Errors:
+    /// precondition_failed, then nothing of this call stays (where a bucket's answer was lost, the
+    /// object may have been this call's for a moment, until another writer replaced it); bad_value
+    /// beyond object_bytes_max. After unavailable or io the object is the old or the new one, and
+    /// nobody knows which.
     virtual object_result<std::string> put(const std::string& name, std::string_view bytes,
                                            const put_condition& condition) = 0;
 
@@ -114,25 +117,26 @@ class object_store {
     virtual object_result<std::vector<std::optional<object_info>>> stat(
         std::span<const std::string> names) = 0;
 
-    /// An object that there is not is no error.
+    /// Removes an object; success also where there is none.
     virtual object_result<void> remove(const std::string& name) = 0;
 
-    /// Objects whose names begin with `prefix`, at most `count_max` of them (1 to object_page_max;
-    /// there may be fewer on a page that is not the last). `from`: empty, or `next` of the page
-    /// before. Files and objects that bear no name of this interface are left out.
+    /// Returns: a page of the objects whose names begin with `prefix`, at most `count_max` (1 to
+    /// object_page_max); also a page that is not the last may have fewer. `from`: empty for the
+    /// first page, else `next` of the page before. Files and objects with impossible names are left
+    /// out.
     virtual object_result<object_page> list(const std::string& prefix, const std::string& from,
                                             std::size_t count_max) = 0;
 };
 
-/// Errors: bad_value, saying why `name` is none.
+/// Errors: bad_value, saying why `name` is no object name.
 object_result<void> check_object_name(std::string_view name);
 
 /// Whether every byte of `text` may occur in a name.
 bool is_object_name_text(std::string_view text);
 
-/// Blocks. Writes and removes an object below `probe/` to see that the store holds writers to their
-/// conditions: one that ignores them would let two of them overwrite each other. Errors: io, saying
-/// which condition was ignored, or not understood; those of put and remove.
+/// Blocks. Writes and removes an object below `probe/` to find out whether the store obeys
+/// conditions; in one that ignores them two writers would overwrite each other. Errors: io, naming
+/// the condition that was ignored or not understood; those of put and remove.
 object_result<void> check_conditions(object_store& store);
 
 }  // namespace semantic::storage

@@ -12,6 +12,7 @@ namespace {
 
 constexpr std::string_view forms = "dir:PATH, s3://HOST[:PORT]/BUCKET[/PREFIX] or s3+http://…";
 
+/// Returns: the error of a URL in no known form; `why` says what is wrong.
 object_failure bad_url(const std::string& why) {
     return {object_errc::bad_value,
             "an object store is named as " + std::string(forms) + ": " + why};

@@ -35,7 +35,7 @@ struct s3_call {
     std::uint64_t response_bytes_max = answer_bytes_max;
 };
 
-/// What became of a call whose response is not the one wished for.
+/// A call that got no response, or one that it cannot use.
 struct s3_refusal {
     object_failure failure;
     bool may_succeed_later = false;
@@ -47,7 +47,8 @@ bool is_retryable_status(int status) {
            status == 504;
 }
 
-/// Codes of S3 that come with 400 and speak of this one transmission, or of writers at once.
+/// Whether an error code of S3 that comes with status 400 may pass: it is about this one
+/// transmission, or about writers at the same moment.
 bool is_retryable_code(const std::string& code) {
     for (const char* each :
          {"RequestTimeout", "IncompleteBody", "BadDigest", "XAmzContentSHA256Mismatch",
@@ -56,6 +57,7 @@ bool is_retryable_code(const std::string& code) {
     return false;
 }
 
+/// Returns: the kind of error that a status and an error code of S3 mean.
 object_errc kind_of(int status, const std::string& code) {
     if (status == 404) return code == "NoSuchBucket" ? object_errc::io : object_errc::not_found;
     if (status == 412) return object_errc::precondition_failed;
@@ -66,6 +68,7 @@ object_errc kind_of(int status, const std::string& code) {
     return object_errc::io;
 }
 
+/// Returns: what a response without success means. `request`: for the message.
 s3_refusal refusal_of(const http_response& response, const std::string& request) {
     const s3_error error = parse_s3_error(response.body);
     s3_refusal refusal;
@@ -85,14 +88,16 @@ std::string header_of(const http_response& response, const char* name) {
     return found == response.headers.end() ? std::string() : found->second;
 }
 
-/// Without its quotes: Ceph 16 refuses an If-Match that has them, and no store needs them.
+/// Returns: the ETag without its quotes: Ceph 16 refuses an If-Match that has them, and no store
+/// needs them.
 std::string version_of(const http_response& response) {
     std::string tag = header_of(response, "etag");
     std::erase(tag, '"');
     return tag;
 }
 
-/// The number after the last '/' of a Content-Range, or all of `text`.
+/// Returns: the number after the last '/' of `text` (the size in a Content-Range), or all of it as
+/// a number; nothing where it is none.
 std::optional<std::uint64_t> number_in(std::string_view text) {
     text.remove_prefix(text.rfind('/') + 1);
     std::uint64_t value = 0;
@@ -123,9 +128,10 @@ class s3_objects final : public object_store {
 
   private:
     using outcome = boost::system::result<http_response, s3_refusal>;
-    /// Looks at a response whose status says success; says what is wrong with it.
+    /// Checks a response whose status says success. Returns: what is wrong with it, if anything.
     using response_check = std::function<std::optional<object_failure>(const http_response&)>;
-    /// Looks at a refusal before it counts.
+    /// Looks at a refusal first. Returns: the outcome of the call, where the refusal decides it;
+    /// nothing where it is to be treated as any other.
     using refusal_check =
         std::function<std::optional<object_result<http_response>>(const s3_refusal&)>;
 
@@ -150,6 +156,7 @@ class s3_objects final : public object_store {
     file_workers workers_;
 };
 
+/// Returns: the HTTP request of a call, with all headers and its signature, which holds from now.
 http_request s3_objects::signed_request(const s3_call& call) const {
     s3_signed_request to_sign;
     to_sign.method = call.method;
@@ -177,6 +184,8 @@ http_request s3_objects::signed_request(const s3_call& call) const {
     return request;
 }
 
+/// Blocks. Performs a call once. A response that `check` finds corrupt may be right at the next
+/// try.
 s3_objects::outcome s3_objects::try_once(const s3_call& call, const response_check& check) {
     auto response = http_.exchange(signed_request(call));
     if (!response) {
@@ -194,7 +203,7 @@ s3_objects::outcome s3_objects::try_once(const s3_call& call, const response_che
     return std::move(*response);
 }
 
-/// Returns: false when the program is being stopped.
+/// Sleeps for `time`. Returns: false when the program is being stopped, which ends the sleep.
 bool s3_objects::wait(std::chrono::milliseconds time) {
     std::mutex mutex;
     std::condition_variable_any never;
@@ -203,6 +212,8 @@ bool s3_objects::wait(std::chrono::milliseconds time) {
     return !options_.http.stop.stop_requested();
 }
 
+/// Blocks. Performs a call, again and again with growing pauses while its faults may pass
+/// (backoff_options). Errors: the last refusal; unavailable when the program is being stopped.
 object_result<http_response> s3_objects::perform(const s3_call& call, const response_check& check,
                                                  const refusal_check& refused) {
     const auto begin = steady::now();
@@ -276,14 +287,15 @@ object_result<object_info> s3_objects::get_range(const std::string& name, std::u
     return object_info{*total, version_of(*response)};
 }
 
-/// Errors: those of perform.
+/// Blocks. Asks for an object's headers only. Errors: those of perform().
 object_result<http_response> s3_objects::head(const std::string& name) {
     return perform({"HEAD", key_prefix_ + name, {}, {}, {}, {}});
 }
 
-/// A condition that does not hold may be one that an earlier try of the same write has changed,
-/// whose answer was lost; libcurl, too, sends a request again by itself when a connection that was
-/// open already dies. Returns: nothing where `refusal` is to be dealt with as any other.
+/// Finds out whether a write that was refused on its condition did happen: an earlier try of the
+/// same write (or libcurl, which repeats a request when a kept connection dies) may have succeeded
+/// and its answer was lost. Such an object has this write's `id`. Returns: the outcome of the
+/// write; nothing where `refusal` has another cause.
 std::optional<object_result<http_response>> s3_objects::settle_put(const std::string& name,
                                                                    const std::string& id,
                                                                    const put_condition& condition,

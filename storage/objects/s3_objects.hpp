@@ -28,7 +28,7 @@ struct s3_options {
     http_options http;  // its `stop` also ends waiting
 };
 
-/// Does no I/O.
+/// Makes the store without contacting it.
 std::unique_ptr<object_store> make_s3_objects(const s3_options& options);
 
 }  // namespace semantic::storage

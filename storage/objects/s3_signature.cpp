@@ -25,7 +25,8 @@ std::string hex_of_bytes(std::string_view bytes) {
     return out;
 }
 
-/// Without blanks at the ends, and one blank for several.
+/// Returns: the value without blanks at its ends, several blanks in it as one, as the signature
+/// wants it.
 std::string trimmed_field(std::string_view value) {
     std::string out;
     for (char each : value) {
@@ -117,6 +118,8 @@ std::string amz_date(std::int64_t seconds) {
     return {text.data(), size};
 }
 
+/// The steps of AWS Signature Version 4: the canonical request, the text that is signed, a key
+/// derived from day, region and service, the header.
 std::string s3_authorization(const s3_signed_request& request, const s3_credentials& credentials,
                              std::string_view region, std::string_view date) {
     name_values headers = request.headers;

@@ -12,13 +12,14 @@
 
 namespace semantic::storage {
 
-/// HMAC-SHA256 (RFC 2104), of which signatures are made here and in redis/redis_seal. Returns: 32
-/// bytes.
+/// Returns: HMAC-SHA256 (RFC 2104) of `text`, 32 bytes; signatures here and in redis/redis_seal use
+/// it.
 std::string hmac_sha256(std::string_view key, std::string_view text);
-/// Compares in a time that says nothing of where the two differ.
+/// Whether two signatures are equal, compared in constant time, so that the time does not show
+/// where they differ.
 bool is_same_mac(std::string_view a, std::string_view b);
 
-/// Never part of a message or a log.
+/// Keys of an S3 store. They never appear in a message or a log.
 struct s3_credentials {
     std::string access_key;
     std::string secret_key;
@@ -35,18 +36,19 @@ struct s3_signed_request {
     std::string payload_sha256;  // 64 hex digits
 };
 
-/// Every byte but letters, digits, '-', '.', '_', '~' (and '/', where it is kept) as %XX.
+/// Returns: `text` with every byte as %XX but letters, digits, '-', '.', '_', '~' and, if
+/// `keeps_slashes`, '/'.
 std::string percent_encode(std::string_view text, bool keeps_slashes);
 /// Returns: `text` with every %XX as its byte; one that is no such escape stays as it is.
 std::string percent_decode(std::string_view text);
 
-/// Encoded and sorted, as it is signed and sent.
+/// Returns: the query encoded and sorted by name, in the form in which it is signed and sent.
 std::string canonical_query(const name_values& query);
 
 /// Returns: SHA-256 of `bytes`, 64 lower-case hex digits.
 std::string sha256_hex(std::string_view bytes);
 
-/// `seconds` since 1970. Returns: as `20130524T000000Z`.
+/// Returns: a time, in seconds since 1970, in the form `20130524T000000Z`.
 std::string amz_date(std::int64_t seconds);
 
 /// Returns: the value of the header Authorization. `date`: as amz_date has it.

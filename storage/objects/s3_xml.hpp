@@ -14,12 +14,13 @@ struct s3_error {
     std::string message;  // printable, at most 200 bytes
 };
 
-/// Returns: what of it can be read; empty fields for anything else, such as a proxy's page.
+/// Returns: code and message of an error's body; empty fields for any other text, such as a proxy's
+/// page.
 s3_error parse_s3_error(std::string_view xml);
 
-/// A page of ListObjectsV2. The keys that begin with `key_prefix` are listed without it, the others
-/// and those that are no names of objects are left out. Errors: corrupt: not such a page, a field
-/// that is missing or no number, more pages promised without a word of where they are.
+/// Parses a page of ListObjectsV2. Keys that begin with `key_prefix` are listed without it; all
+/// others, and those that are no object names, are left out. Errors: corrupt: not such a page; a
+/// field that is missing or no number; a page that says there are more and not where.
 object_result<object_page> parse_s3_list(std::string_view xml, std::string_view key_prefix);
 
 }  // namespace semantic::storage

@@ -25,7 +25,7 @@ std::string new_secret() {
     return bytes;
 }
 
-/// Returns: the directory's; nothing where it has none yet.
+/// Returns: the secret of the cache directory; nothing where it has none yet. Errors: io.
 object_result<std::optional<std::string>> read_secret(file_system& files, const std::string& path) {
     auto bytes = read_whole(files, path, secret_bytes);
     if (bytes && bytes->size() == secret_bytes) return std::optional(std::move(*bytes));
@@ -34,8 +34,8 @@ object_result<std::optional<std::string>> read_secret(file_system& files, const 
     return of_file(bytes.error());
 }
 
-/// Errors: not_found; denied, where the object is encrypted and `objects` knows no keys; those of
-/// the store.
+/// Blocks. Reads the secret that is in the object store. Errors: not_found; denied, where it is
+/// encrypted and `objects` has no keys; those of the store.
 object_result<void> get_common(object_store& objects, std::string& secret) {
     const auto got = objects.get(secret_name, secret);
     if (!got) return got.error();
@@ -46,6 +46,7 @@ object_result<void> get_common(object_store& objects, std::string& secret) {
     return {};
 }
 
+/// Whether the directory noted earlier that the object store has this secret.
 bool has_agreed(file_system& files, const std::string& directory, const std::string& secret) {
     const auto sum = read_whole(files, directory + "/" + agreed_name, sum_bytes_max);
     return sum && *sum == secret_sum(secret);
@@ -58,6 +59,7 @@ object_result<std::string> agree_on_secret(object_store& objects, file_system& f
     const std::string path = directory + "/" + secret_name;
     auto own = read_secret(files, path);
     if (!own) return own.error();
+    // Of several machines that offer a secret at once the store takes one; the others read that.
     const std::string offered = own->value_or(new_secret());
     auto put = objects.put(secret_name, offered, if_absent());
     std::string common = offered;

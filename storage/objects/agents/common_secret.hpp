@@ -10,17 +10,16 @@
 
 namespace semantic::storage {
 
-/// Blocks. Makes the directories of all machines on the store have one secret, the first one's,
-/// and returns it.
-/// To be called before the agents' store opens the directory. A directory that has agreed once does
-/// so again without an answer of the store. Errors: io where the directory has another secret,
-/// naming both ways out; those of the store.
+/// Blocks. Gives all machines on the object store one secret, that of the first one, and returns
+/// it. Call it before the agents' store opens `directory`. A directory that has agreed once needs
+/// no answer of the store for it. Errors: io where the directory has another secret, naming both
+/// ways out; those of the store.
 object_result<std::string> agree_on_secret(object_store& objects, file_system& files,
                                            const std::string& directory);
 
-/// Blocks. Whether `objects` reads what the machines on the store write; a store that no machine
-/// has used yet is read by everybody. Errors: denied and corrupt where the store is encrypted with
-/// other keys, or only one of the two is; those of the store.
+/// Blocks. Checks that `objects` can read what the machines on the store write; success where no
+/// machine has used the store yet. Errors: denied and corrupt where the two have different keys, or
+/// only one of them encrypts; those of the store.
 object_result<void> check_keys(object_store& objects);
 
 }  // namespace semantic::storage

@@ -10,7 +10,8 @@
 
 namespace semantic::storage::manifest_versions {
 
-/// Whether `newer` is `older` with more records after it: an append-only file shows its past.
+/// Whether `newer` is `older` with more records after it. A manifest only grows, so this means that
+/// it was made from `older`. Both are the bytes of whole files.
 inline bool is_ancestor(std::string_view older, std::string_view newer) {
     return newer.starts_with(older);
 }

@@ -15,6 +15,8 @@ constexpr std::string_view first_line = "semantic-sweep 1 ";
 
 using named_object = std::function<object_result<void>(const listed_object&)>;
 
+/// Blocks. Calls `visit` with each object whose name begins with `prefix`, page by page, until it
+/// fails.
 object_result<void> for_each_object(object_store& objects, const std::string& prefix,
                                     const named_object& visit) {
     std::string from;
@@ -28,7 +30,7 @@ object_result<void> for_each_object(object_store& objects, const std::string& pr
     return {};
 }
 
-/// What manifests need, and tombstones.
+/// What all manifests in the store need, and the tombstones among them.
 struct needs {
     std::set<std::string> blocks;
     std::map<std::string, std::uint64_t> tombstones;  // their bytes
@@ -36,6 +38,7 @@ struct needs {
     std::uint64_t unreadable = 0;
 };
 
+/// Blocks. Reads every manifest in the store. One that cannot be decoded is counted as unreadable.
 object_result<needs> find_needs(object_store& objects) {
     needs found;
     const auto visit = [&](const listed_object& each) -> object_result<void> {
@@ -61,6 +64,7 @@ object_result<needs> find_needs(object_store& objects) {
     return found;
 }
 
+/// Takes a number off the front of `text`. Returns: whether there was one.
 bool parse_number(std::string_view& text, auto& number) {
     const auto [end, wrong] = std::from_chars(text.data(), text.data() + text.size(), number);
     if (wrong != std::errc()) return false;
@@ -68,7 +72,8 @@ bool parse_number(std::string_view& text, auto& number) {
     return true;
 }
 
-/// Takes the first line, without its break.
+/// Takes the first line off `text`. Returns: the line without its break; nothing where no line
+/// ends.
 std::optional<std::string_view> take_line(std::string_view& text) {
     const std::size_t end = text.find('\n');
     if (end == std::string_view::npos) return std::nullopt;
@@ -77,7 +82,7 @@ std::optional<std::string_view> take_line(std::string_view& text) {
     return line;
 }
 
-/// One sweep, from the notice that it found.
+/// One sweep, from the notice that it found in the store.
 class sweep {
   public:
     sweep(object_store& objects, const sweep_options& options, seen_notice seen)
@@ -87,6 +92,7 @@ class sweep {
                    .count()),
           seen_(std::move(seen)) {}
 
+    /// Blocks. Errors: as sweep_objects().
     object_result<sweep_report> run() {
         if (!seen_.notice.going.empty() && seen_.notice.began + options_.dead_after.count() > now_)
             return under_way();
@@ -110,7 +116,9 @@ class sweep {
   private:
     using sizes = std::map<std::string, std::uint64_t>;
 
-    /// Returns: those that may go, with their bytes.
+    /// Finds the objects that nobody needs now and notes since when that is so. Returns: those that
+    /// may be removed, with their bytes: unneeded for their grace period, or announced by a sweep
+    /// that died. None while a manifest is unreadable.
     object_result<sizes> find_unneeded(const needs& needed) {
         sizes going;
         const auto note = [&](const std::string& name, std::uint64_t bytes,
@@ -136,8 +144,11 @@ class sweep {
         return {object_errc::precondition_failed, "another sweep is under way"};
     }
 
+    /// Blocks. Replaces the notice in the store; `going`: what is removed from now on, empty at the
+    /// end of a sweep. Errors: precondition_failed, where another sweep has written it meanwhile.
     object_result<void> write(std::set<std::string> going) {
-        // Who finds a sweep dead counts from its last word, not from when it began to read.
+        // Another sweep takes this one for dead some time after this notice, so the notice has the
+        // time at which it is written and not that at which the sweep began to read.
         const auto since = std::chrono::steady_clock::now() - begun_;
         const auto now = now_ + std::chrono::duration_cast<std::chrono::seconds>(since).count();
         sweep_notice next{now, std::move(going), unneeded_};
@@ -149,18 +160,20 @@ class sweep {
         return {};
     }
 
+    /// Blocks. Announces what goes, reads all manifests once more, and removes what is still not
+    /// needed.
     object_result<void> remove(const sizes& going) {
         std::set<std::string> names;
         for (const auto& [name, bytes] : going) names.insert(name);
         const auto announced = std::chrono::steady_clock::now();
         if (auto ok = write(names); !ok) return ok;
         if (names.empty()) return {};
-        // A manifest that was put before the notice could be seen is seen now; one that is put
-        // later is its writer's to look after.
+        // A manifest that was put before the notice is found now. A writer that puts one later sees
+        // the notice and uploads its blocks again after the sweep.
         const auto needed = find_needs(objects_);
         if (!needed) return needed.error();
         for (const auto& [name, bytes] : going) {
-            // Who finds this sweep dead must not find it alive again.
+            // Another sweep may begin after dead_after, so this one must not go on for so long.
             if (std::chrono::steady_clock::now() - announced > options_.dead_after / 2)
                 return object_failure{object_errc::unavailable, "the object store is too slow"};
             const bool is_tombstone = name.starts_with("agents/");

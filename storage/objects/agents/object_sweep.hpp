@@ -26,6 +26,7 @@ struct sweep_notice {
     std::map<std::string, std::int64_t> unneeded{};
 };
 
+/// Returns: the bytes of the notice's object.
 std::string encode_sweep_notice(const sweep_notice& notice);
 /// Errors: corrupt.
 object_result<sweep_notice> decode_sweep_notice(std::string_view bytes);
@@ -34,7 +35,8 @@ struct seen_notice {
     sweep_notice notice;
     std::string version;  // empty: no sweep has been made yet
 };
-/// Blocks. Errors: corrupt; those of the store.
+/// Blocks. Returns: the notice in the store, an empty one where there is none. Errors: corrupt;
+/// those of the store.
 object_result<seen_notice> read_sweep_notice(object_store& objects);
 
 /// The contents of the object that replaces an erased agent's manifest; no manifest begins so.
@@ -61,8 +63,9 @@ struct sweep_report {
     std::uint64_t removed_bytes = 0;
 };
 
-/// Blocks. What a sweep that died has announced goes with the next one. Errors:
-/// precondition_failed, where another sweep is under way; those of the store.
+/// Blocks. Performs one sweep, or with only_looks says what one would do. What an earlier sweep
+/// announced before it died is removed, too. Errors: precondition_failed, where another sweep is
+/// under way; those of the store.
 object_result<sweep_report> sweep_objects(object_store& objects, const sweep_options& options);
 
 }  // namespace semantic::storage

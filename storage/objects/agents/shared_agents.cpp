@@ -18,6 +18,7 @@ constexpr std::size_t mark_bytes_max = 1024;
 constexpr std::size_t names_max = 100'000;  // of agents, some 200 bytes each
 constexpr std::chrono::seconds flush_patience{5};
 
+/// Returns: the failure of an object store as that of a file.
 failure of_object(const object_failure& f) {
     errc code = errc::io;
     if (f.code == object_errc::not_found) code = errc::not_found;
@@ -25,6 +26,7 @@ failure of_object(const object_failure& f) {
     return {code, f.what};
 }
 
+/// Returns: the fingerprint in the path of a manifest; zero where there is none.
 block_hash fingerprint_in(const std::string& manifest) {
     const std::string_view hex = std::string_view(manifest).substr(agent_part(manifest).size());
     const auto hash = block_hash::from_hex(hex.substr(0, 2 * sizeof(block_hash)));
@@ -61,14 +63,17 @@ shared_agents::~shared_agents() {
         for (const uploaded& done : told) done(false);
 }
 
+/// Blocks. Queues the manifests of this model that differ from what was last seen in the object
+/// store. Those of other models wait until such a model runs, and are spared by the disk quota if
+/// they were never uploaded.
 object_result<void> shared_agents::find_pending() {
     if (auto ok = files_.make_directory(options_.directory + "/shared"); !ok)
         return of_file(ok.error());
     const auto entries = files_.list(options_.directory + "/agents");
     if (!entries && entries.error().code == errc::not_found) return {};
     if (!entries) return of_file(entries.error());
-    // Other models' wait until such a model runs: of several models that run on one directory each
-    // would upload them. Of those that never were, the disk quota takes others first.
+    // Manifests of other models are left to those models: of several that run on one directory each
+    // would upload them. The agent "any" need not exist: only the ending of the path is of use.
     const std::string own = store_.manifest_of(*agent_id::parse("any"));
     const std::string ending = own.substr(agent_part(own).size());
     for (const directory_entry& each : *entries) {
@@ -119,12 +124,13 @@ object_result<void> shared_agents::write_mark(const std::string& manifest, const
 
 // --- background uploads ---
 
-/// Returns: whether it waits now.
+/// Queues a manifest for its upload; `done`, if set, is called when it is over. Returns: false
+/// where too many wait: it is uploaded after the next start, and `done` is not called.
 bool shared_agents::add_pending(const std::string& manifest, uploaded done) {
     std::lock_guard lock(mutex_);
     auto found = pending_.find(manifest);
     if (found == pending_.end()) {
-        // One that is under way comes back where its upload fails.
+        // The one under way counts as well, since it returns to the queue where its upload fails.
         if (pending_.size() + (uploading_.empty() ? 0 : 1) >= options_.pending_max) {
             ++counts_.left_out;
             store_.spare(manifest, true);  // until a start uploads it
@@ -158,7 +164,7 @@ void shared_agents::note_saved(const agent_id& id, uploaded done) {
 
 // --- reading through ---
 
-/// While it lives, nobody else uploads the manifest, or takes it up.
+/// While it lives, no other thread uploads this manifest or replaces it by the object store's.
 class shared_agents::manifest_lock {
   public:
     /// Waits for the current holder, up to `wait_max`.
@@ -186,7 +192,7 @@ class shared_agents::manifest_lock {
     bool is_mine_ = false;
 };
 
-/// Whether something of it is not in the object store, as far as is known here.
+/// Whether the manifest has content that, as far as this machine knows, is not in the object store.
 bool shared_agents::local_copy::is_ahead() const {
     return bytes && (!seen || seen->sum != sum_of(*bytes));
 }
@@ -221,7 +227,8 @@ object_result<freshness> shared_agents::refresh(const agent_id& id) {
     return found;
 }
 
-/// Requires: the manifest's lock.
+/// Blocks. As the public method, for an agent whose local files were read. Requires: the manifest's
+/// lock.
 object_result<freshness> shared_agents::refresh(const agent_id& id, const local_copy& own) {
     if (own.bytes && own.seen) {
         const auto known = lookups_.stat(std::span(&own.path, 1));
@@ -245,6 +252,8 @@ object_result<freshness> shared_agents::refresh(const agent_id& id, const local_
     return take_up(id, own, bytes, now);
 }
 
+/// Blocks. Replaces the agent here by the version in the object store (`bytes`, seen as `now`);
+/// turns of this machine that it lacks are saved in a fork first.
 object_result<freshness> shared_agents::take_up(const agent_id& id, const local_copy& own,
                                                 const std::string& bytes, const mark& now) {
     if (own.is_ahead())
@@ -274,8 +283,8 @@ object_result<freshness> shared_agents::take_up(const agent_id& id, const local_
     return freshness::fetched;
 }
 
-/// The turns of this machine that are not in the object store, and that another machine's have
-/// overtaken, go to a fork.
+/// Blocks. Saves the turns of this machine that lost against another machine's, and are not in the
+/// object store, in a fork of the agent, which is uploaded.
 object_result<void> shared_agents::give_way(const agent_id& id, const local_copy& own) {
     if (give_up_pending(own.path)) {
         std::lock_guard lock(mutex_);
@@ -284,7 +293,7 @@ object_result<void> shared_agents::give_way(const agent_id& id, const local_copy
     if (!options_.name_fork) return {};
     const std::string sum = sum_of(*own.bytes);
     {
-        // Where the winner's memory could not be taken up, these turns are in a fork already.
+        // An earlier call may have made the fork and then failed to fetch the winner's version.
         std::lock_guard lock(mutex_);
         const auto given = gave_way_.find(own.path);
         if (given != gave_way_.end() && given->second == sum) return {};
@@ -300,6 +309,9 @@ object_result<void> shared_agents::give_way(const agent_id& id, const local_copy
     return {};
 }
 
+/// Blocks. Erases the agent here, because another machine has erased it (there is a tombstone, seen
+/// as `now`), and the branches of its session. An agent that was created again here afterwards
+/// stays.
 object_result<freshness> shared_agents::take_erasure(const agent_id& id, const local_copy& own,
                                                      const mark& now) {
     if (own.bytes && own.is_ahead() && own.seen && own.seen->version == now.version)
@@ -311,7 +323,8 @@ object_result<freshness> shared_agents::take_erasure(const agent_id& id, const l
         const auto gone = store_.erase(id, fingerprint_in(own.path));
         if (!gone && gone.error().code != errc::not_found) return of_file(gone.error());
     }
-    // What was said since this erasure was seen is another session's.
+    // Only the first time that this tombstone is seen: branches made later belong to a new session
+    // of that name.
     if (!own.seen || own.seen->version != now.version)
         if (auto ok = erase_branches(id); !ok) return ok.error();
     if (auto ok = write_mark(own.path, now); !ok) return ok.error();
@@ -321,8 +334,9 @@ object_result<freshness> shared_agents::take_erasure(const agent_id& id, const l
     return freshness::erased;
 }
 
-/// What was said under a name that another machine has erased, and that only this one can find: it
-/// leaves this machine and the object store. One that is in use is left to a later call.
+/// Blocks. Erases, here and in the object store, the branches of a session that another machine has
+/// erased; only this machine can find them, by its notes. One that is in use stays until a later
+/// call.
 object_result<void> shared_agents::erase_branches(const agent_id& session) {
     for (const agent_id& each : store_.branches_of(session)) {
         const auto here = store_.inspect(each);
@@ -338,7 +352,8 @@ object_result<void> shared_agents::forget(const agent_id& id) {
     const std::string own = store_.manifest_of(id);
     give_up_pending(own);
     {
-        // A first upload that is under way has nothing to list yet, and would bring the agent back.
+        // Waits for an upload under way. A first upload is not listed below yet, and would bring
+        // the agent back.
         const manifest_lock mine(*this, own, options_.upload_wait);
         if (!mine.is_mine()) return unavailable("the agent is being uploaded or fetched");
     }
@@ -358,6 +373,7 @@ object_result<void> shared_agents::forget(const agent_id& id, const block_hash& 
     return forget_manifest(manifest + fingerprint.hex() + ".manifest");
 }
 
+/// Blocks. Replaces one manifest in the object store by a tombstone.
 object_result<void> shared_agents::forget_manifest(const std::string& manifest) {
     give_up_pending(manifest);
     const manifest_lock mine(*this, manifest, options_.upload_wait);
@@ -370,13 +386,14 @@ object_result<void> shared_agents::forget_manifest(const std::string& manifest) 
 
 // --- what other nodes say ---
 
+/// Remembers which agent a name belongs to that other nodes use (shared_name_of).
 void shared_agents::remember_name(const std::string& manifest, const agent_id& id) {
     std::lock_guard lock(mutex_);
     if (names_.size() >= names_max) names_.clear();
     names_.emplace(agent_part(manifest), id);
 }
 
-/// Returns: the agent of this name, where it was at work here or this directory has it.
+/// Returns: the agent with this name, if it was used here since the start or this directory has it.
 std::optional<agent_id> shared_agents::find_name(const std::string& name) const {
     {
         std::lock_guard lock(mutex_);

@@ -58,7 +58,7 @@ struct shared_agents_options {
     std::function<void(std::string)> on_warning{};
 };
 
-/// What refresh() has found.
+/// What refresh() found.
 enum class freshness {
     same,     // the directory has what the object store has, or has gone on from it
     fetched,  // the object store's was newer, and is here now
@@ -84,38 +84,41 @@ class shared_agents {
     shared_agents(const shared_agents&) = delete;
     shared_agents& operator=(const shared_agents&) = delete;
 
-    /// Another node says that it has saved the agent of this name: what is in the pool of it here
-    /// is outdated, and makes room, unless it is in use or unsaved. Returns at once.
+    /// Call when another node says that it saved the agent with this name: an older copy of it in
+    /// the pool here is evicted, unless it is in use or unsaved. Returns at once.
     void heard_saved(const std::string& name);
-    /// Blocks. Another node says that it has erased the agent of this name: where the object store
-    /// says so too, it is erased here, unless it is in use.
+    /// Blocks. Call when another node says that it erased the agent with this name: it is erased
+    /// here, too, if the object store confirms it and nobody uses it.
     void heard_erased(const std::string& name);
 
     using uploaded = std::function<void(bool is_there)>;
-    /// After save() has returned success. Returns at once. `done` is called once, from another
-    /// thread: whether what the agent was then, or something later, is in the object store; false
-    /// as soon as an upload fails or is given up, though it may be tried again.
+    /// Call after a save of the agent has succeeded: queues its upload and returns at once. `done`
+    /// is called once, from another thread, with whether this version or a later one is in the
+    /// object store; with false as soon as an upload fails or is given up, even if it is tried
+    /// again later.
     void note_saved(const agent_id& id, uploaded done = {});
-    /// Blocks. Brings the agent to what the object store has, where that is newer: the manifest and
-    /// the blocks that are missing here. Nobody extends the agent meanwhile. Turns of this machine
-    /// that another one's have overtaken go to a fork. Errors: unavailable, also for a while after
-    /// it did not answer; the others of the object store; corrupt and io where what it has cannot
-    /// be taken up. The agent is as it was then.
+    /// Blocks. Fetches the object store's version of the agent where that is newer: its manifest
+    /// and the blocks that are missing here. The caller lets nobody extend the agent meanwhile.
+    /// Turns of this machine that lost against another machine's are saved in a fork. Errors:
+    /// unavailable, also for a while after the store did not answer; the others of the object
+    /// store; corrupt and io where its version cannot be stored here. The agent is unchanged then.
     object_result<freshness> refresh(const agent_id& id);
-    /// Blocks. Forgets the agent in the object store, whatever model remembers it, for an agent
-    /// that was erased on demand; its blocks stay for others. Errors: those of the object store.
+    /// Blocks. Removes the agent from the object store, for all models; call it when a client
+    /// erases the agent. Its blocks stay, since others may need them. Errors: those of the object
+    /// store.
     object_result<void> forget(const agent_id& id);
-    /// Blocks. The same of what the model of this fingerprint remembers.
+    /// Blocks. The same for one model, by its fingerprint.
     object_result<void> forget(const agent_id& id, const block_hash& fingerprint);
-    /// Blocks. Returns: whether nothing was pending in the end.
+    /// Blocks until no upload waits or runs, `wait_max` at most. Returns: whether that is so.
     bool wait_until_idle(std::chrono::milliseconds wait_max);
-    /// Blocks likewise, but only as long as something reaches the object store every few seconds:
-    /// for the end of a process, which a store that is gone must not hold up.
+    /// Blocks likewise at the end of a process, but gives up when nothing has reached the object
+    /// store for a few seconds or an upload fails.
     void flush(std::chrono::milliseconds wait_max);
     shared_agents_counts counts() const;
 
   private:
-    /// What of a manifest is in the object store.
+    /// What this directory knows of a manifest in the object store: which version it has seen and
+    /// with which content. Kept in a file.
     struct mark {
         std::string version;
         std::string sum;  // XXH3-128 of its bytes, hex

@@ -20,6 +20,8 @@ constexpr int rereads_max = 5;
 
 }  // namespace
 
+/// The uploading thread: takes one manifest after the other in the order of their names, after
+/// which it begins again at the first; a failed one returns to the queue, after a pause that grows.
 void shared_agents::work(std::stop_token stop) {
     const backoff_options waits{.attempts_max = 1 << 30,
                                 .first_max = options_.retry_min,
@@ -28,6 +30,8 @@ void shared_agents::work(std::stop_token stop) {
     backoff tries(waits, std::random_device{}());
     std::string last;  // so that one that fails does not keep the others waiting
     bool has_warned = false;
+    // Returns: the next manifest after the last one that nobody works on; the first such where
+    // there is none after it.
     const auto next_one = [&] {
         const auto is_free = [&](const auto& each) { return !locked_.contains(each.first); };
         auto next = std::find_if(pending_.upper_bound(last), pending_.end(), is_free);
@@ -38,21 +42,22 @@ void shared_agents::work(std::stop_token stop) {
     while (changed_.wait(lock, stop, [&] { return next_one() != pending_.end(); }) &&
            !stop.stop_requested()) {
         last = next_one()->first;
-        const std::vector<uploaded> told = std::move(pending_.extract(last).mapped());
+        const std::vector<uploaded> callbacks = std::move(pending_.extract(last).mapped());
         uploading_ = last;
         lock.unlock();
         const auto done = upload(last);
-        for (const uploaded& each : told) each(done && *done);
+        for (const uploaded& each : callbacks) each(done && *done);
         if (done && !*done) warn(last + " has left the disk before it was in the object store");
         if (!done && !has_warned)
             warn("could not upload " + last + " to the object store: " + done.error().what);
         has_warned = !done;
         lock.lock();
         uploading_.clear();
-        // Turns that another machine has overtaken are nowhere else until they have a fork.
+        // A manifest that lost against another machine's stays spared: its turns exist nowhere else
+        // until refresh() has saved them in a fork.
         const bool is_over = done || done.error().code == object_errc::corrupt;
         if (is_over && !pending_.contains(last)) store_.spare(last, false);
-        // One that another machine has overtaken is no sign of the object store's.
+        // A conflict with another machine says nothing about whether the object store works.
         has_failed_ = !done && done.error().code != object_errc::precondition_failed;
         changed_.notify_all();
         if (done) {
@@ -71,17 +76,18 @@ void shared_agents::work(std::stop_token stop) {
     }
 }
 
-/// Uploads the blocks first, so that a reader of the manifest finds them. Returns: whether the
-/// manifest is in the object store; false where it has left the disk meanwhile.
+/// Blocks. Uploads one manifest, after its blocks, so that a reader of the manifest finds them.
+/// Returns: whether the manifest is in the object store; false where it has left the disk
+/// meanwhile.
 object_result<bool> shared_agents::upload(const std::string& manifest) {
     for (int left = rereads_max;; --left) {
         const auto bytes = read_manifest(manifest);
-        // Evicted for the disk quota, or erased: what the object store has stays.
+        // Removed by the disk quota, or erased. The object store keeps what it has.
         if (!bytes && bytes.error().code == object_errc::not_found) return false;
         if (!bytes) return bytes.error();
         if (auto seen = look_at_sweeps(); !seen) return seen.error();
         auto blocks = upload_blocks(manifest, *bytes);
-        // A later save has taken a tail away that nobody needs any more.
+        // A later save has deleted the file of a block that was not full: read the new manifest.
         if (!blocks && blocks.error().code == object_errc::not_found && left > 1) continue;
         if (!blocks) return blocks.error();
         auto version = put_manifest(manifest, *bytes);
@@ -97,7 +103,8 @@ object_result<bool> shared_agents::upload(const std::string& manifest) {
     }
 }
 
-/// Has what the last sweep announced; what was seen in the object store before that counts no more.
+/// Blocks. Reads the notice of sweeps where it has changed. After a sweep any block may be gone, so
+/// which blocks the object store has is forgotten.
 object_result<void> shared_agents::look_at_sweeps() {
     const std::string name = sweep_notice::name;
     const auto there = objects_.stat(std::span(&name, 1));
@@ -112,9 +119,9 @@ object_result<void> shared_agents::look_at_sweeps() {
     return {};
 }
 
-/// A manifest that is there now, with all its blocks, is seen by every sweep that begins later. One
-/// that has begun meanwhile, or that removes what the manifest needs, may not have seen it. Errors:
-/// unavailable; the upload succeeds when that sweep is over.
+/// Blocks. Checks that no sweep can have missed the manifest that was just put: none began
+/// meanwhile, and none removes something that it needs. Sweeps that begin later see it. Errors:
+/// unavailable where that is not so; the upload is tried again and succeeds when the sweep is over.
 object_result<void> shared_agents::look_for_sweep(const std::string& manifest,
                                                   const std::string& bytes) {
     const std::string before = sweep_.version;
@@ -128,13 +135,15 @@ object_result<void> shared_agents::look_for_sweep(const std::string& manifest,
     return unavailable("the object store is being swept");
 }
 
-/// Errors: not_found for a block file that is gone.
+/// Blocks. Uploads the block files that a manifest needs and the object store lacks, several at
+/// once. Errors: not_found where a block file is gone; corrupt; those of the store.
 object_result<void> shared_agents::upload_blocks(const std::string& manifest,
                                                  const std::string& bytes) {
     const auto decoded = decode_manifest(bytes);
     if (!decoded)
         return object_failure{object_errc::corrupt, manifest + ": " + decoded.error().what};
-    // A model without windows has no sliding parts, and no block says whether it has one.
+    // The manifest does not say which blocks have a sliding half, so one that has no file here is
+    // left out.
     std::vector<std::string> unknown;
     for (agent_part_file& each : files_of(decoded->agent))
         if (!there_.contains(each.path) && (each.is_needed || is_here(each.path)))
@@ -157,9 +166,10 @@ object_result<void> shared_agents::upload_blocks(const std::string& manifest,
     return {};
 }
 
-/// Returns: of each path whether it is in the object store. A few that no node is known to have put
-/// lately, such as those of a turn, count as absent, and are put on the condition that they are;
-/// where there are many, Redis may have forgotten them, and asking costs less than uploading.
+/// Blocks. Returns: for each path whether it is in the object store. Up to four that no node has
+/// put lately (by the hint in Redis), such as the new blocks of a turn, are taken as absent without
+/// asking; they are put on the condition that they are absent, so a wrong guess costs only the
+/// upload. More may mean that Redis has lost its hints: then the store is asked.
 object_result<std::vector<bool>> shared_agents::look_for_blocks(
     const std::vector<std::string>& paths) {
     std::vector<bool> there(paths.size(), true);
@@ -177,12 +187,15 @@ object_result<std::vector<bool>> shared_agents::look_for_blocks(
     return there;
 }
 
+/// Whether the file exists in this directory; true where the disk does not answer: reading it will
+/// show.
 bool shared_agents::is_here(const std::string& path) const {
     const auto found = files_.exists(options_.directory + "/" + path);
-    return !found || *found;  // who reads it says what is wrong
+    return !found || *found;
 }
 
-/// Errors: not_found where the file is gone.
+/// Blocks. Uploads one block file unless the store has it. Errors: not_found where the file is
+/// gone.
 object_result<void> shared_agents::upload_block(const std::string& path) {
     const auto file = read_whole(files_, options_.directory + "/" + path, object_bytes_max);
     if (!file) return of_file(file.error());
@@ -195,7 +208,9 @@ object_result<void> shared_agents::upload_block(const std::string& path) {
     return {};
 }
 
-/// Returns: its version. Errors: precondition_failed where another machine has gone on.
+/// Blocks. Puts a manifest over the version that this directory has seen, or over an older state of
+/// itself. Returns: its new version. Errors: precondition_failed where another machine has
+/// continued the agent.
 object_result<std::string> shared_agents::put_manifest(const std::string& manifest,
                                                        const std::string& bytes) {
     const auto seen = read_mark(manifest);
@@ -206,7 +221,7 @@ object_result<std::string> shared_agents::put_manifest(const std::string& manife
     if (!got && got.error().code == object_errc::not_found)  // the object store has lost it
         return objects_.put(manifest, bytes, if_absent());
     if (!got) return put;
-    // An upload whose mark was not written any more is no conflict.
+    // Its own earlier upload, after which the process ended before it noted the version.
     if (there == bytes) return got->version;
     if (is_ancestor(there, bytes)) return objects_.put(manifest, bytes, if_version(got->version));
     return put;

@@ -56,6 +56,8 @@ class encrypted_objects final : public object_store {
     std::vector<std::string> ids_;  // a key's each
 };
 
+/// Returns: the cipher for an object, from its header at the start of `bytes`. Errors: corrupt
+/// where it is not encrypted, denied where none of the keys is the right one.
 object_result<object_cipher> encrypted_objects::cipher_of(const std::string& name,
                                                           std::string_view bytes) const {
     const auto header = decode_cipher_header(bytes);
@@ -96,7 +98,7 @@ object_result<object_info> encrypted_objects::get_range(const std::string& name,
     for (int tries = 0; tries < range_tries_max; ++tries) {
         std::string head(cipher_header_bytes, '\0');
         auto info = store_->get_range(name, 0, std::as_writable_bytes(std::span(head)));
-        // Too short for a header.
+        // An object shorter than a header was not encrypted.
         if (!info && info.error().code == object_errc::bad_value) return not_encrypted(name);
         if (!info) return info;
         const auto cipher = cipher_of(name, head);
@@ -110,7 +112,9 @@ object_result<object_info> encrypted_objects::get_range(const std::string& name,
     return object_failure{object_errc::unavailable, name + " changes again and again"};
 }
 
-/// `info`: the object as its header was read. Returns: false where it was another one by then.
+/// Blocks. Reads and decrypts the segments that contain the wanted bytes, and copies those to
+/// `target`. `info`: the object when its header was read. Returns: false where the object was
+/// replaced since, so that header and segments do not fit. Errors: corrupt; those of the store.
 object_result<bool> encrypted_objects::read_segments(const std::string& name,
                                                      const object_cipher& cipher,
                                                      const object_info& info, std::uint64_t offset,
@@ -143,7 +147,8 @@ object_result<bool> encrypted_objects::read_segments(const std::string& name,
 
 object_result<std::string> encrypted_objects::put(const std::string& name, std::string_view bytes,
                                                   const put_condition& condition) {
-    // Before they are copied; what the segments' tags add is the other store's to refuse.
+    // Checked before the bytes are copied. The store itself refuses an object that only the tags of
+    // the segments make too large.
     if (bytes.size() > object_bytes_max)
         return object_failure{object_errc::bad_value, name + " is larger than an object may be"};
     const cipher_header header = new_cipher_header(keys_.front());

@@ -15,7 +15,7 @@
 
 namespace semantic::storage {
 
-/// Whether the bytes of an object are what encrypted objects begin with.
+/// Whether `bytes` begin with the header of an encrypted object.
 bool is_encrypted_object(std::string_view bytes);
 
 /// `keys`: as parse_object_keys gives them. Errors of its methods in addition to those of `store`:
@@ -24,8 +24,8 @@ bool is_encrypted_object(std::string_view bytes);
 std::unique_ptr<object_store> make_encrypted_objects(std::unique_ptr<object_store> store,
                                                      object_keys keys);
 
-/// Blocks. `store` itself where `key_file` is empty, else in front of it the keys of that file.
-/// Errors: those of read_object_keys.
+/// Blocks. Returns: `store` itself where `key_file` is empty, else `store` with encryption by the
+/// keys in that file. Errors: those of read_object_keys().
 object_result<std::unique_ptr<object_store>> encrypted_with(std::unique_ptr<object_store> store,
                                                             file_system& files,
                                                             const std::string& key_file);

@@ -27,7 +27,8 @@ const unsigned char* bytes_of(std::string_view text) {
     return reinterpret_cast<const unsigned char*>(text.data());
 }
 
-/// HKDF (RFC 5869). libcrypto refuses none of these arguments but for want of memory.
+/// Returns: `count` bytes derived from `key` for a purpose: HKDF-SHA256 (RFC 5869). libcrypto fails
+/// here only where memory is short.
 std::string derive(std::string_view key, std::string_view salt, std::string_view purpose,
                    std::size_t count) {
     const std::unique_ptr<EVP_KDF, decltype(&EVP_KDF_free)> method(
@@ -52,7 +53,8 @@ std::string derive(std::string_view key, std::string_view salt, std::string_view
     return out;
 }
 
-/// The segment's number and whether it is the last: each once under an object's own key.
+/// Returns: the nonce of a segment: its number and whether it is the last one. So no nonce occurs
+/// twice under an object's own key.
 std::array<unsigned char, nonce_bytes> nonce_of(std::uint32_t number, bool is_last) {
     std::array<unsigned char, nonce_bytes> nonce{};
     for (int i = 0; i < 4; ++i)

@@ -25,20 +25,22 @@ struct cipher_header {
     std::string salt;    // cipher_salt_bytes
 };
 
-/// Says which key encrypted an object, and nothing of the key. `key`: 32 bytes.
+/// Returns: an id of a key, derived from it, which reveals nothing of the key. `key`: 32 bytes.
 std::string cipher_key_id(std::string_view key);
 
-/// With a salt that no other object has.
+/// Returns: a header for a new object, with a random salt. `key`: 32 bytes.
 cipher_header new_cipher_header(std::string_view key);
+/// Returns: the cipher_header_bytes bytes of a header.
 std::string encode(const cipher_header& header);
-/// Nothing for anything else than a header of this version.
+/// Returns: the header at the start of `bytes`; nothing where there is none of this version.
 std::optional<cipher_header> decode_cipher_header(std::string_view bytes);
 
+/// Returns: the size of an object whose contents have so many bytes.
 std::uint64_t encrypted_bytes(std::uint64_t contents);
-/// Nothing for a size that no contents have.
+/// Returns: the size of the contents of an object of this size; nothing where no contents give it.
 std::optional<std::uint64_t> decrypted_bytes(std::uint64_t encrypted);
 
-/// Leaves nothing of a secret in memory.
+/// Overwrites a secret in memory and makes it empty.
 void wipe(std::string& secret);
 
 /// The segments of one object.
@@ -47,12 +49,12 @@ class object_cipher {
     /// `key`: 32 bytes. `name`: the object's, which the segments are bound to.
     object_cipher(std::string_view key, const cipher_header& header, std::string_view name);
 
-    /// Appends the segment `number` to `target`. `contents`: cipher_segment_bytes; of the last
-    /// segment 0 to as many.
+    /// Encrypts segment `number` and appends it, with its tag, to `target`. `contents`:
+    /// cipher_segment_bytes bytes; of the last segment 0 to as many.
     void seal(std::uint32_t number, bool is_last, std::string_view contents,
               std::string& target) const;
-    /// Appends the contents of the segment. Returns: whether they are what was sealed; if not,
-    /// `target` is as it was.
+    /// Decrypts a segment and appends its contents to `target`. Returns: false where it is not what
+    /// was sealed under this number, and then `target` is unchanged.
     bool open(std::uint32_t number, bool is_last, std::string_view segment,
               std::string& target) const;
 

@@ -47,7 +47,8 @@ failure stopped() { return {errc::io, "the program is being stopped"}; }
 
 }  // namespace
 
-/// One file on its way into a blob.
+/// The download of one file to its blob. Its bytes go to a part file, which a later process
+/// continues.
 class hub_cache::download {
   public:
     download(file_system& files, const hub_client& from, const std::string& repository,
@@ -64,6 +65,7 @@ class hub_cache::download {
           stop_(stop),
           digest_(digest_for(file)) {}
 
+    /// Blocks. Returns when the whole blob is there and its digest is right.
     result<void> run() {
         if (is_there(blob_)) {
             if (size_of(blob_) == file_.bytes) {
@@ -76,7 +78,7 @@ class hub_cache::download {
         if (!taken) return taken.error();
         const bool is_resumed = position_ > 0;
         auto finished = finish();
-        // What an earlier process left may be damaged: once more from its first byte.
+        // The part that an earlier process left may be damaged: once more, from the first byte.
         if (!finished && finished.error().code == errc::corrupt && is_resumed) {
             if (auto begun = begin_anew(); !begun) return begun;
             finished = finish();
@@ -85,7 +87,7 @@ class hub_cache::download {
     }
 
   private:
-    /// Continues after the bytes that an earlier process left.
+    /// Continues after the bytes that an earlier process left, whose digest is computed again.
     result<void> take_up() {
         const std::uint64_t there = size_of(part_);
         if (!is_there(part_) || there > file_.bytes) return begin_anew();
@@ -106,6 +108,7 @@ class hub_cache::download {
         return {};
     }
 
+    /// Empties the part file and starts at the first byte.
     result<void> begin_anew() {
         done_ -= position_;
         position_ = 0;
@@ -123,7 +126,8 @@ class hub_cache::download {
         done_ += bytes.size();
     }
 
-    /// Fetches the rest, compares the whole and gives it its name.
+    /// Fetches the missing bytes, compares the digest of the whole and renames the part file to the
+    /// blob. A file with a wrong digest is removed.
     result<void> finish() {
         if (auto fetched = fetch_rest(); !fetched) return fetched;
         if (const std::string digest = digest_.finish(); digest != file_.digest) {
@@ -139,6 +143,8 @@ class hub_cache::download {
         return files_.sync_directory(fs::path(blob_).parent_path().string());
     }
 
+    /// Reads until all bytes are there. Each attempt continues where the last one ended; patience
+    /// ends when several attempts in a row have brought nothing.
     result<void> fetch_rest() {
         std::optional<backoff> wait;
         auto since = steady::now();
@@ -174,6 +180,8 @@ class hub_cache::download {
         return {};
     }
 
+    /// Appends bytes that the hub sent from `position` on. A hub that ignores the range begins at 0
+    /// again, and so does the part file.
     result<void> keep(std::uint64_t position, std::string_view bytes) {
         if (stop_.stop_requested()) return stopped();
         if (position != position_) {
@@ -293,6 +301,7 @@ result<void> hub_cache::fetch(const hub_client& from, const std::string& reposit
     return show(repository, commit, wanted);
 }
 
+/// Blocks. Links the files into the commit's snapshot, and then lets refs/main name the commit.
 result<void> hub_cache::show(const std::string& repository, const std::string& commit,
                              const std::vector<hub_file>& wanted) const {
     const fs::path snapshot = snapshot_of(repository, commit);
@@ -303,7 +312,7 @@ result<void> hub_cache::show(const std::string& repository, const std::string& c
             fs::path(blob_of(repository, file)).lexically_relative(shown.parent_path());
         std::error_code ec;
         if (fs::read_symlink(shown, ec) == target) continue;
-        // A link of that name is put in place at once, whatever had the name.
+        // Made under another name and renamed, so that the name never leads nowhere.
         const std::string coming = shown.string() + ".semantic-part";
         fs::remove(coming, ec);
         fs::create_symlink(target, coming, ec);

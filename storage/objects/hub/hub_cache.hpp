@@ -16,7 +16,7 @@
 
 namespace semantic::storage {
 
-/// What a fetch would need of the disk, before it begins.
+/// How many bytes a fetch would need, before it begins.
 struct hub_needs {
     std::uint64_t bytes = 0;          // of all files
     std::uint64_t missing_bytes = 0;  // of those and parts that are not there
@@ -33,22 +33,23 @@ class hub_cache {
     /// `root`: the folder of all repositories. Made where it is missing.
     hub_cache(file_system& files, std::string root);
 
-    /// models--ORG--NAME
+    /// Returns: the name of a repository's folder, models--ORG--NAME.
     static std::string folder_name(const std::string& repository);
-    /// The same below the root.
+    /// Returns: the path of that folder.
     std::string folder_of(const std::string& repository) const;
+    /// Returns: the path of the folder with the files of a commit.
     std::string snapshot_of(const std::string& repository, const std::string& commit) const;
 
-    /// Errors: io.
+    /// Blocks. Returns: what a fetch of these files would need. Errors: io.
     result<hub_needs> needs_of(const std::string& repository,
                                const std::vector<hub_file>& wanted) const;
 
-    /// Brings the files that are not there, up to four at a time, then shows them all in the
-    /// commit's snapshot in the order of `wanted`, then lets refs/main name the commit: a process
-    /// that dies before leaves no model that looks whole. Calls `on_progress` on this thread, some
-    /// five times a second. Errors: out_of_space before a byte is asked for; locked, where another
-    /// process fetches from the repository; corrupt, where contents are not what their digest says,
-    /// which are then removed; those of hub_client.
+    /// Blocks. Downloads the files that are not there, up to four at a time; then links all of them
+    /// into the commit's snapshot in the order of `wanted`, and last lets refs/main name the
+    /// commit. So a process that dies before leaves no model that looks complete. Calls
+    /// `on_progress` on this thread, some five times a second. Errors: out_of_space before anything
+    /// is downloaded; locked, where another process fetches from the repository; corrupt, where a
+    /// file does not have its digest, and is removed; those of hub_client.
     result<void> fetch(const hub_client& from, const std::string& repository,
                        const std::string& commit, const std::vector<hub_file>& wanted,
                        const std::function<void(const hub_progress&)>& on_progress,

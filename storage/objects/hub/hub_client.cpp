@@ -30,7 +30,7 @@ bool is_hex(std::string_view text, std::size_t digits) {
     return text.size() == digits && text.find_first_not_of("0123456789abcdef") == text.npos;
 }
 
-/// A path that stays below the folder that it is put into.
+/// Whether `path`, put after a folder, stays inside that folder.
 bool is_inner_path(std::string_view path) {
     if (path.empty() || path.size() > path_bytes_max) return false;
     for (const char c : path)
@@ -49,7 +49,7 @@ std::string header_of(const http_response& head, const std::string& name) {
     return found == head.headers.end() ? std::string() : found->second;
 }
 
-/// An ETag without the marks around it.
+/// Returns: an ETag without W/ and its quotes.
 std::string bare_etag(std::string text) {
     if (text.starts_with("W/")) text.erase(0, 2);
     if (text.size() >= 2 && text.front() == '"' && text.back() == '"')
@@ -64,17 +64,19 @@ std::optional<std::uint64_t> number_in(std::string_view text) {
     return value;
 }
 
-/// "bytes 10-99/100" of the whole file and from the byte that was asked for.
+/// Whether a Content-Range is that of all bytes from `from` to the end of a file with `bytes`
+/// bytes, as "bytes 10-99/100".
 bool is_range(std::string_view text, std::uint64_t from, std::uint64_t bytes) {
     return text == "bytes " + std::to_string(from) + "-" + std::to_string(bytes - 1) + "/" +
                        std::to_string(bytes);
 }
 
+/// Whether a request with this status may succeed later.
 bool may_pass(int status) {
     return status == 408 || status == 425 || status == 429 || status >= 500;
 }
 
-/// The URL of rel="next" in a header Link; empty where there is none.
+/// Returns: the URL with rel="next" in a header Link; empty where there is none.
 std::string next_link(const std::string& links) {
     for (std::size_t at = 0; (at = links.find('<', at)) != links.npos; ++at) {
         const std::size_t close = links.find('>', at);
@@ -94,7 +96,8 @@ hub_break broken(errc code, std::string sentence, bool may_succeed_later = false
     return made;
 }
 
-/// One sentence about a status that is neither success nor redirect.
+/// Returns: the error, with one sentence for the user, of a response that is neither success nor
+/// redirect. `has_token`: whether the request had HF_TOKEN.
 hub_break refusal(const std::string& subject, const http_response& answer, bool has_token) {
     const std::string code = header_of(answer, "x-error-code");
     const std::string status = "HTTP " + std::to_string(answer.status);
@@ -118,6 +121,8 @@ hub_break refusal(const std::string& subject, const http_response& answer, bool 
     return made;
 }
 
+/// Returns: one entry of the hub's list of files. Errors: io where path, size or digest are
+/// impossible.
 result<hub_file> file_of(const json::object& entry) {
     const auto text = [](const json::object& holder, const char* key) -> std::string {
         const json::value* found = holder.if_contains(key);
@@ -171,6 +176,8 @@ hub_client::hub_client(hub_options options)
           return unbounded;
       }()) {}
 
+/// Whether the token may be sent to this URL: to the endpoint's own origin only, and only encrypted
+/// or within this machine.
 bool hub_client::may_have_token(const std::string& url) const {
     const std::string origin = url_origin(url);
     if (options_.token.empty() || origin != url_origin(options_.endpoint)) return false;
@@ -178,6 +185,9 @@ bool hub_client::may_have_token(const std::string& url) const {
            origin.starts_with("http://localhost:") || origin.starts_with("http://[::1]:");
 }
 
+/// Blocks. Sends one request and follows redirects. `file`: the file whose contents are asked for,
+/// of `commit`, against which the hub's headers are compared; null for a question. `subject`: for
+/// messages.
 boost::system::result<http_response, hub_break> hub_client::ask(const std::string& url,
                                                                 const std::string& subject,
                                                                 const http_request& request,
@@ -197,7 +207,7 @@ boost::system::result<http_response, hub_break> hub_client::ask(const std::strin
             return broken(errc::io,
                           subject + ": " + url_origin(next.url) + ": " + answer.error().message,
                           answer.error().may_succeed_later);
-        // What the hub itself says of the file, before it sends elsewhere.
+        // The hub itself describes the file in headers before it redirects to a content server.
         if (file != nullptr && url_origin(next.url) == url_origin(options_.endpoint)) {
             const std::string said = header_of(*answer, "x-repo-commit");
             if (!said.empty() && said != commit)
@@ -231,6 +241,7 @@ boost::system::result<http_response, hub_break> hub_client::ask(const std::strin
                                 std::to_string(redirects_max) + " times");
 }
 
+/// Blocks. Asks the hub's API, again and again while its faults may pass.
 result<http_response> hub_client::question(const std::string& url,
                                            const std::string& subject) const {
     http_request request;
@@ -254,6 +265,7 @@ result<http_response> hub_client::question(const std::string& url,
     }
 }
 
+/// Blocks. Returns: the commit that a revision (a branch or tag) names now.
 result<std::string> hub_client::commit_of(const std::string& repository,
                                           const std::string& revision) const {
     const auto answer = question(options_.endpoint + "/api/models/" + repository + "/revision/" +

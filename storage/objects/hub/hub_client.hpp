@@ -53,15 +53,17 @@ class hub_client {
     const std::string& endpoint() const { return options_.endpoint; }
     const backoff_options& retries() const { return options_.retries; }
 
-    /// `repository`: ORG/NAME. Errors: not_found, naming what; io, where the hub refuses, does not
-    /// answer or contradicts itself; bad_value for a name that can be none.
+    /// Blocks. Returns: all files of a repository at a revision. `repository`: ORG/NAME. Errors:
+    /// not_found, naming what; io, where the hub refuses, does not answer or contradicts itself;
+    /// bad_value for an impossible name.
     result<hub_listing> list(const std::string& repository, const std::string& revision) const;
 
-    /// Gets each piece of a file with the position of its first byte, which is `from`, or 0 where
-    /// the hub sends the whole file all the same. False ends the reading.
+    /// Receives each piece of a file with the position of its first byte. The first piece is at
+    /// `from`, or at 0 where the hub sends the whole file all the same. Returning false ends the
+    /// reading.
     using receiver = std::function<bool(std::uint64_t position, std::string_view bytes)>;
-    /// One attempt to read a file from byte `from` < file.bytes. Returns when as many bytes have
-    /// come as there should be.
+    /// Blocks. Makes one attempt to read a file from byte `from` < file.bytes to its end. Errors:
+    /// why it ended before, and whether a later attempt may succeed.
     boost::system::result<void, hub_break> read(const std::string& repository,
                                                 const std::string& commit, const hub_file& file,
                                                 std::uint64_t from, const receiver& receive) const;

@@ -17,11 +17,13 @@ constexpr std::size_t node_url_bytes_max = 512;
 constexpr std::chrono::milliseconds poll_interval{20};
 constexpr int renewals_a_lease = 3;  // while it lasts
 
-// Over a key of this node's, or over none: after Redis was restarted it knows of no lease.
+// Prolongs a lease if it is this node's, or if there is none: after a restart Redis has forgotten
+// all. KEYS: the agent's key. ARGV: this node's id, the value, milliseconds.
 constexpr const char* renew_script =
     "local v = redis.call('GET', KEYS[1]) "
     "if v and string.sub(v, 1, 32) ~= ARGV[1] then return 0 end "
     "redis.call('SET', KEYS[1], ARGV[2], 'PX', ARGV[3]) return 1";
+// Deletes a lease if it is this node's.
 constexpr const char* give_back_script =
     "local v = redis.call('GET', KEYS[1]) "
     "if v and string.sub(v, 1, 32) == ARGV[1] then return redis.call('DEL', KEYS[1]) end return 0";
@@ -60,13 +62,15 @@ agent_leases::~agent_leases() {
         if (!link_.call({"EVAL", give_back_script, "1", key_of(agent), id_})) return;
 }
 
+/// Returns: a new holder of a lease that this node has. When it is destroyed it calls leave().
 /// Requires: the mutex.
 agent_leases::lease agent_leases::use(const std::string& agent, entry& known) {
     ++known.users;
-    // The address says nothing: only the deleter counts.
+    // The pointer is never followed; only its deleter matters.
     return {static_cast<const void*>(this), [this, agent](const void*) { leave(agent); }};
 }
 
+/// Counts one holder less; without holders the worker gives the lease back.
 void agent_leases::leave(const std::string& agent) {
     std::lock_guard lock(mutex_);
     const auto found = entries_.find(agent);
@@ -82,7 +86,8 @@ agent_leases::lease agent_leases::share(const std::string& agent) {
     return use(agent, found->second);
 }
 
-/// Returns: nothing where Redis is to be asked.
+/// Returns: a claim that can be made without asking Redis: this node has the lease already, or
+/// Redis did not answer a moment ago. Nothing where Redis must be asked.
 std::optional<agent_leases::claim> agent_leases::take_known(const std::string& agent) {
     const auto now = lease_clock::now();
     std::lock_guard lock(mutex_);
@@ -109,7 +114,8 @@ agent_leases::claim agent_leases::take(const std::string& agent) {
     return got;
 }
 
-/// "ID SEALED": sealed for this node and this agent alone.
+/// Returns: the value of the agent's key, "ID SEALED": this node's id and its URL, signed for this
+/// node and this agent only. Nothing without a secret.
 std::optional<std::string> agent_leases::value_for(const std::string& agent) const {
     const auto sealed =
         seal_.seal("lease " + id_ + " " + agent, options_.url.empty() ? no_url : options_.url);
@@ -117,7 +123,8 @@ std::optional<std::string> agent_leases::value_for(const std::string& agent) con
     return id_ + " " + *sealed;
 }
 
-/// What a lease that is not this node's says.
+/// Returns: the claim that another node's value means: the agent is at that node's URL. A value
+/// that is not signed counts as no lease.
 agent_leases::claim agent_leases::read_claim(const std::string& agent, std::string_view value) {
     const std::string id(value.substr(0, id_bytes));
     value.remove_prefix(std::min(value.size(), id_bytes + 1));
@@ -126,7 +133,7 @@ agent_leases::claim agent_leases::read_claim(const std::string& agent, std::stri
         count_unsigned_lease();
         return {};
     }
-    // Before its restart a node was another one, at the same URL.
+    // A lease with this node's own URL is from before its restart: it leads to no other node.
     const bool leads_on = is_node_url(*url) && *url != options_.url;
     return {nullptr, true, leads_on ? *url : std::string()};
 }
@@ -143,9 +150,11 @@ void agent_leases::count_unsigned_lease() {
             "a quarter of an hour away; it counts for nothing");
 }
 
+/// Blocks. Asks Redis once for the lease.
 agent_leases::claim agent_leases::try_take(const std::string& agent) {
     if (auto known = take_known(agent)) return *known;
     std::lock_guard turn(calls_);
+    // Again: another thread may have got it while this one waited.
     if (auto known = take_known(agent)) return *known;
     const auto value = value_for(agent);
     if (!value) return {};
@@ -158,17 +167,20 @@ agent_leases::claim agent_leases::try_take(const std::string& agent) {
     std::lock_guard lock(mutex_);
     if (!reply) {
         ++counts_.unanswered;
-        // What Redis has read and not answered may give the lease later. Redis is asked once in a
-        // pause then, so that these are few.
+        // Redis may have read the command and grant the lease later. So the agent is entered as
+        // unsure, and the worker gives such a lease back. These are few, since Redis is asked only
+        // once in each pause.
         entries_.try_emplace(agent, entry{0, entry::state::unsure, asked + options_.lasts});
         return {};
     }
     const bool is_new = reply->is == redis_reply::kind::nothing;
     if (is_new) ++counts_.taken;
+    // SET with NX and GET replies with nothing where the key is new, else with the value that is
+    // there, which begins with this node's id (any other was dealt with above).
     entry& known = entries_[agent];
     known.is = entry::state::held;
     known.good_until = asked + (is_new ? options_.lasts : std::chrono::milliseconds(0));
-    if (!is_new) {  // this node's from before: to be renewed
+    if (!is_new) {  // it was this node's and may end soon: the worker renews it at once
         has_work_ = true;
         changed_.notify_all();
     }
@@ -183,6 +195,8 @@ agent_leases_counts agent_leases::counts() const {
     return now;
 }
 
+/// Notes whether Redis answered: after a silence it is left alone for a pause; warns at the first
+/// one.
 void agent_leases::answered(const redis_result<redis_reply>& reply) {
     bool warns = false;
     {
@@ -190,7 +204,7 @@ void agent_leases::answered(const redis_result<redis_reply>& reply) {
         if (!reply) silent_until_ = lease_clock::now() + options_.pause;
         warns = !reply && !was_silent_;
         if (reply && was_silent_) {
-            has_work_ = true;  // what was asked for while Redis was silent
+            has_work_ = true;  // leases may have to be given back or renewed since the silence
             changed_.notify_all();
         }
         was_silent_ = !reply;
@@ -199,6 +213,8 @@ void agent_leases::answered(const redis_result<redis_reply>& reply) {
         options_.on_warning(reply.error() + "; agents go on without leases");
 }
 
+/// The worker thread: renews leases that have holders before they end, and gives back those
+/// without.
 void agent_leases::work(std::stop_token stop) {
     const auto interval = options_.lasts / renewals_a_lease;
     std::unique_lock lock(mutex_);
@@ -226,6 +242,7 @@ void agent_leases::work(std::stop_token stop) {
     }
 }
 
+/// Blocks. Prolongs a lease; notes it as lost where another node has it.
 void agent_leases::renew(const std::string& agent) {
     std::lock_guard turn(calls_);
     const auto value = value_for(agent);
@@ -246,7 +263,8 @@ void agent_leases::renew(const std::string& agent) {
     }
 }
 
-/// One that was taken again meanwhile is kept, and so is one that Redis does not answer for.
+/// Blocks. Deletes a lease in Redis that has no holder. One that was taken again meanwhile stays,
+/// and so does one for which Redis does not answer.
 void agent_leases::give_back(const std::string& agent) {
     std::lock_guard turn(calls_);
     const auto is_left = [&] {

@@ -45,7 +45,7 @@ struct agent_leases_options {
 
 class agent_leases {
   public:
-    /// While one of them lives, the agent is this node's.
+    /// A holder of a lease. While at least one lives, the agent is this node's.
     using lease = std::shared_ptr<const void>;
     struct claim {
         lease mine;  // null: another node's, or Redis does not answer
@@ -53,21 +53,23 @@ class agent_leases {
         std::string url;  // of the node that has the agent; empty: unsaid
     };
 
-    /// Connects when it is first asked.
+    /// Connects to Redis at the first call.
     explicit agent_leases(agent_leases_options options);
-    /// Gives back what is held.
+    /// Gives all leases back, where Redis answers.
     ~agent_leases();
     agent_leases(const agent_leases&) = delete;
     agent_leases& operator=(const agent_leases&) = delete;
 
-    /// What all nodes on the object store share. Without it this node takes no leases, and heeds
-    /// none.
+    /// Sets the secret that all nodes on the object store share, with which leases are signed.
+    /// Without it this node takes no leases and ignores those of others.
     void set_secret(std::string_view secret) { seal_.set_secret(secret); }
 
-    /// Blocks, as long as `wait` and twice the patience at most. `agent`: a name that no other
-    /// agent of any node has.
+    /// Blocks, for at most `wait` and twice the patience. Tries to get the lease of an agent, and
+    /// waits for another node that is about to return it. `agent`: its name on all nodes
+    /// (shared_name_of).
     claim take(const std::string& agent);
-    /// Returns at once: one more of what this node has, null where it has not.
+    /// Returns: one more holder of a lease that this node has; null where it has none. Does not
+    /// block.
     lease share(const std::string& agent);
     agent_leases_counts counts() const;
 

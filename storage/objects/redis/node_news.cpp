@@ -14,7 +14,7 @@ namespace {
 constexpr std::string_view no_node_url = "-";
 constexpr std::chrono::milliseconds hearing{500};  // for one look at the connection
 
-/// The words of a text up to the first blanks; the last one is all that is left.
+/// Returns: at most `count` words of a text that blanks separate; the last one is the whole rest.
 std::vector<std::string_view> words_of(std::string_view text, std::size_t count) {
     std::vector<std::string_view> words;
     while (words.size() + 1 < count) {
@@ -62,6 +62,7 @@ void node_news::describe_by(std::function<std::string()> describe) {
     changed_.notify_all();
 }
 
+/// Returns: what this node says of itself; empty where that is too long or not one line.
 std::string node_news::describe() {
     std::lock_guard lock(describing_);
     std::string says = describe_ ? describe_() : std::string();
@@ -114,7 +115,8 @@ node_news_counts node_news::counts() const {
     return now;
 }
 
-/// Says once that Redis is gone. `worked`: speaks_ or hears_.
+/// Notes whether Redis works for one direction, and warns when that stops. `worked`: speaks_ or
+/// hears_; `works`: now.
 void node_news::warn(bool& worked, bool works, const std::string& why) {
     {
         std::lock_guard lock(mutex_);
@@ -123,6 +125,7 @@ void node_news::warn(bool& worked, bool works, const std::string& why) {
     if (options_.on_warning) options_.on_warning(why + "; nodes hear nothing of each other");
 }
 
+/// Blocks. Publishes a signed text. Returns: whether Redis took it.
 bool node_news::publish(const std::string& channel, const std::string& text) {
     const auto sealed = seal_.seal(channel, text);
     if (!sealed) return false;
@@ -131,6 +134,7 @@ bool node_news::publish(const std::string& channel, const std::string& text) {
     return done.has_value();
 }
 
+/// The speaking thread: publishes this node's sign every interval, and news about agents at once.
 void node_news::speak(std::stop_token stop) {
     auto due = clock::now();
     std::unique_lock lock(mutex_);
@@ -140,7 +144,7 @@ void node_news::speak(std::stop_token stop) {
         if (std::exchange(is_due_, false)) due = clock::now();
         std::deque<std::string> news = std::exchange(waiting_, {});
         lock.unlock();
-        std::size_t told = 0;
+        std::size_t published = 0;
         bool is_there = true;
         if (clock::now() >= due) {
             std::string says = describe();
@@ -151,15 +155,17 @@ void node_news::speak(std::stop_token stop) {
             self_ = std::move(says);
             lock.unlock();
         }
-        // One silence is enough to wait for: news are of the moment.
+        // After one failure the rest of the news is dropped, since each would wait for Redis as
+        // long, and old news is of no use.
         for (const std::string& each : news)
-            if (is_there && (is_there = publish(agent_channel_, each))) ++told;
+            if (is_there && (is_there = publish(agent_channel_, each))) ++published;
         lock.lock();
-        counts_.told += told;
-        counts_.dropped += news.size() - told;
+        counts_.told += published;
+        counts_.dropped += news.size() - published;
     }
 }
 
+/// The hearing thread: receives what all nodes publish.
 void node_news::hear(std::stop_token stop) {
     redis_listener listener(options_.address, {node_channel_, agent_channel_}, options_.patience);
     auto last = clock::now();
@@ -169,7 +175,7 @@ void node_news::hear(std::stop_token stop) {
             last = clock::now();
             take(**got);
         } else if (got && clock::now() - last > options_.forget_after) {
-            // Not even this node's own signs: the connection leads nowhere.
+            // It would at least hear this node's own signs. So the connection is dead.
             listener.drop();
             last = clock::now();
         }
@@ -180,7 +186,8 @@ void node_news::hear(std::stop_token stop) {
     }
 }
 
-/// Not where they are heard: a receiver may take as long as it likes, and other nodes give signs.
+/// The thread that calls the receivers. They have a thread of their own because one may block for
+/// long, and signs of other nodes must be heard meanwhile.
 void node_news::tell_receivers(std::stop_token stop) {
     std::unique_lock lock(mutex_);
     while (changed_.wait(lock, stop, [this] { return !heard_news_.empty(); })) {
@@ -196,6 +203,7 @@ void node_news::tell_receivers(std::stop_token stop) {
     }
 }
 
+/// Checks the signature of a message and ignores this node's own.
 void node_news::take(const redis_listener::message& message) {
     const auto text = seal_.open(message.channel, message.text);
     if (!text || text->starts_with(id_ + ' ')) return;
@@ -205,7 +213,7 @@ void node_news::take(const redis_listener::message& message) {
         take_agent(*text);
 }
 
-/// ID here URL|- TEXT, or ID gone
+/// Notes a node's sign. The text: "ID here URL TEXT", with "-" for no URL, or "ID gone".
 void node_news::take_node(std::string_view text) {
     const auto words = words_of(text, 4);
     if (!block_hash::from_hex(words[0])) return;  // as random_id() makes them
@@ -225,7 +233,7 @@ void node_news::take_node(std::string_view text) {
     heard_[id] = {std::string(words[2] == no_node_url ? "" : words[2]), std::string(words[3]), now};
 }
 
-/// ID saved|erased AGENT
+/// Queues news about an agent for the receivers. The text: "ID saved AGENT" or "ID erased AGENT".
 void node_news::take_agent(std::string_view text) {
     const auto words = words_of(text, 3);
     if (words.size() != 3 || (words[1] != "saved" && words[1] != "erased")) return;

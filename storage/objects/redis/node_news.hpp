@@ -70,7 +70,7 @@ class node_news {
 
     /// Connects in the background, as often as it takes.
     explicit node_news(node_news_options options);
-    /// Says that this node is gone, where Redis answers.
+    /// Publishes that this node is gone, where Redis answers.
     ~node_news();
     node_news(const node_news&) = delete;
     node_news& operator=(const node_news&) = delete;
@@ -78,14 +78,15 @@ class node_news {
     /// Sets the secret that all nodes on the object store share. Without it nothing is published,
     /// and nothing received.
     void set_secret(std::string_view secret);
-    /// What this node says of itself with each sign: one line, says_bytes_max at most. Called from
-    /// a thread of its own, until the next call of this has returned.
+    /// Sets the function that gives the text which this node publishes with each sign: one line,
+    /// says_bytes_max at most. It is called from a thread of its own, and not any more once another
+    /// call of describe_by() has returned.
     void describe_by(std::function<std::string()> describe);
-    /// Returns at once.
+    /// Publishes news about an agent of this node, in the background.
     void tell(agent_news news);
     /// Subscribes to what other nodes publish about agents.
     subscription follow(receiver to);
-    /// This node first, the others in the order of their URLs.
+    /// Returns: this node, then the others that have given a sign lately, by their URLs.
     std::vector<known_node> nodes() const;
     node_news_counts counts() const;
 

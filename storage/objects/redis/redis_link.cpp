@@ -18,7 +18,8 @@ constexpr int database_max = 1'000'000;
 // Of one reply. Nodes ask for thousands of bytes at most, in lists of three.
 constexpr int reply_elements_max = 1024;
 
-/// Decimal digits alone, from `least` to `most`.
+/// Returns: the number that `text` is, in decimal digits only, from `least` to `most`; else
+/// nothing.
 std::optional<int> number_in(std::string_view text, int least, int most) {
     int value = 0;
     const char* end = text.data() + text.size();
@@ -38,8 +39,9 @@ timeval seconds_of(std::chrono::milliseconds time) {
     return {time.count() / 1000, (time.count() % 1000) * 1000};
 }
 
-/// Makes the lists of replies, but for those that are longer than any: hiredis would take memory
-/// for as many elements as a reply's head announces. `Count` depends on hiredis' version.
+/// Replaces hiredis' function that makes lists of replies by one that refuses long lists: hiredis
+/// would allocate as many elements as the head of a reply announces. `Count`: the type of that
+/// number, which depends on the version of hiredis.
 template <class Count>
 struct bounded_lists {
     using maker = void* (*)(const redisReadTask*, Count);
@@ -54,13 +56,15 @@ struct bounded_lists {
     }
 };
 
+/// Deduces `Count` from the library's function.
 template <class Count>
 void bound_lists(redisReplyObjectFunctions& functions,
                  void* (*of_library)(const redisReadTask*, Count)) {
     functions.createArray = bounded_lists<Count>::bounded(of_library);
 }
 
-/// hiredis has one table of functions for all readers; this is that of the readers made here.
+/// Makes a reader refuse long lists. hiredis has one table of functions for all readers; this
+/// reader gets a changed copy.
 void bound_lists(redisReader& reader) {
     static redisReplyObjectFunctions functions = [&] {
         redisReplyObjectFunctions made = *reader.fn;
@@ -74,8 +78,9 @@ std::string fault_of(const redis_connection& context) {
     return std::string("Redis does not answer: ") + context->errstr;
 }
 
-/// The next reply. One that comes in drops, or without an end, is none: it may take as long and as
-/// many bytes as any, whatever Redis says. Returns: null, with `why` filled.
+/// Blocks, for `patience` at most. Returns: the next reply, which the caller frees; null, with
+/// `why` filled, where it does not come in time or has more than reply_bytes_max bytes, however
+/// Redis sends it.
 redisReply* read_reply(redis_connection& context, std::chrono::milliseconds patience,
                        std::string& why) {
     using clock = std::chrono::steady_clock;
@@ -102,6 +107,7 @@ redisReply* read_reply(redis_connection& context, std::chrono::milliseconds pati
     return nullptr;
 }
 
+/// Blocks. Sends a command. Returns: false where the connection broke.
 bool write_command(redis_connection& context, const std::vector<std::string>& words) {
     std::vector<const char*> texts;
     std::vector<std::size_t> sizes;
@@ -117,6 +123,8 @@ bool write_command(redis_connection& context, const std::vector<std::string>& wo
     return true;
 }
 
+/// Blocks. Sends a command and reads its reply. Closes the connection (`context` is null then)
+/// after any error.
 redis_result<redis_reply> send(redis_connection& context, const std::vector<std::string>& words,
                                std::chrono::milliseconds patience) {
     struct frees {
@@ -172,7 +180,7 @@ redis_result<redis_connection> connect(const redis_address& address,
     return context;
 }
 
-/// Nothing for what says that a subscription has begun.
+/// Returns: the message in a reply; nothing where the reply only confirms a subscription.
 std::optional<redis_listener::message> message_in(const redisReply& reply) {
     const auto text = [&](std::size_t i) {
         const redisReply* part = reply.element[i];
@@ -241,6 +249,7 @@ redis_listener::redis_listener(redis_address address, std::vector<std::string> c
 
 redis_listener::~redis_listener() = default;
 
+/// Blocks. Connects and sends SUBSCRIBE, whose confirmations next() skips.
 redis_result<void> redis_listener::subscribe() {
     auto made = connect(address_, patience_);
     if (!made) return made.error();
@@ -257,7 +266,7 @@ redis_result<void> redis_listener::subscribe() {
 redis_result<std::optional<redis_listener::message>> redis_listener::next(
     std::chrono::milliseconds wait) {
     using clock = std::chrono::steady_clock;
-    // A text alone could be meant for the message.
+    // in_place_error, because a string by itself might be taken for a message.
     const auto fail = [this](std::string why) {
         context_.reset();
         return redis_result<std::optional<message>>(boost::system::in_place_error, std::move(why));

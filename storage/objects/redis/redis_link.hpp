@@ -27,8 +27,8 @@ struct redis_address {
     std::string password;  // empty: none is asked for
 };
 
-/// redis://HOST[:PORT][/DATABASE]. The password is not in it. Returns: nothing, with `why` filled,
-/// for anything else.
+/// Parses redis://HOST[:PORT][/DATABASE]; the password does not come from the URL. Returns:
+/// nothing, with `why` filled, for anything else.
 std::optional<redis_address> parse_redis_url(std::string_view url, std::string& why);
 
 /// What a command gave: text, a number, or nothing.
@@ -49,7 +49,7 @@ using redis_connection = std::unique_ptr<redisContext, closes_redis>;
 
 class redis_link {
   public:
-    /// Of one reply, and of one message that is heard; beyond it the connection is broken off.
+    /// The most bytes of a reply or of a published message; the connection is closed beyond it.
     static constexpr std::size_t reply_bytes_max = std::size_t{64} * 1024;
 
     redis_link(redis_address address, std::chrono::milliseconds patience);
@@ -57,8 +57,9 @@ class redis_link {
     redis_link(const redis_link&) = delete;
     redis_link& operator=(const redis_link&) = delete;
 
-    /// Blocks, for the patience at most to connect and as long again for the answer. After an error
-    /// the command was done, or not, and the next call connects again.
+    /// Blocks, for at most the patience to connect and as long again for the reply. Sends a command
+    /// and returns its reply. After an error nobody knows whether Redis performed the command; the
+    /// next call connects again.
     redis_result<redis_reply> call(const std::vector<std::string>& words);
 
   private:
@@ -83,7 +84,8 @@ class redis_listener {
     /// message; nothing when there was none in time. After an error the next call connects again;
     /// messages that were published meanwhile are lost.
     redis_result<std::optional<message>> next(std::chrono::milliseconds wait);
-    /// Makes the next call connect again: the other end may be gone without notice.
+    /// Closes the connection, so that the next call connects again; for a connection that seems
+    /// dead.
     void drop() { context_.reset(); }
 
   private:

@@ -16,6 +16,7 @@ std::int64_t system_seconds() {
     return std::chrono::duration_cast<std::chrono::seconds>(now).count();
 }
 
+/// Returns: the signature of a text for a purpose and a time, as hex digits.
 std::string signature_of(std::string_view key, std::string_view purpose, std::string_view time,
                          std::string_view text) {
     std::string signed_text(purpose);

@@ -17,19 +17,22 @@ namespace semantic::storage {
 
 class redis_seal {
   public:
-    /// Of clocks of two nodes, and of what Redis repeats.
+    /// How old a signature may be, or how far in the future, in seconds: clocks of nodes differ,
+    /// and Redis may repeat old texts.
     static constexpr std::int64_t seconds_max = 900;
 
     /// `unix_seconds`: empty means the system's clock.
     explicit redis_seal(std::function<std::int64_t()> unix_seconds = {});
 
-    /// Until it is called nothing is signed, and nothing believed.
+    /// Sets the object store's secret. Before that nothing is signed and no signature is accepted.
     void set_secret(std::string_view secret);
     bool has_secret() const;
 
-    /// Returns: "TIME SIGNATURE TEXT"; nothing without a secret. `purpose`: one line.
+    /// Returns: `text` signed for a purpose, as "TIME SIGNATURE TEXT"; nothing without a secret.
+    /// `purpose`: one line.
     std::optional<std::string> seal(std::string_view purpose, std::string_view text) const;
-    /// Returns: the text, where a node of this object store has sealed it for this purpose lately.
+    /// Returns: the text in `sealed`, if a node of this object store signed it for this purpose
+    /// within the last quarter of an hour; else nothing.
     std::optional<std::string> open(std::string_view purpose, std::string_view sealed) const;
 
   private:

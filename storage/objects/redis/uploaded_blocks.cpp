@@ -11,11 +11,14 @@ using pause_clock = std::chrono::steady_clock;
 
 constexpr std::chrono::seconds pause{5};  // how long Redis counts as gone after it was silent
 constexpr std::size_t names_a_call = 1000;
+// Returns a digit for each name: 1 where the set of today (KEYS[1]) or of yesterday (KEYS[2]) has
+// it.
 constexpr const char* look_script =
     "local out = {} for i, name in ipairs(ARGV) do "
     "local there = redis.call('SISMEMBER', KEYS[1], name) == 1 or "
     "redis.call('SISMEMBER', KEYS[2], name) == 1 out[i] = there and '1' or '0' end "
     "return table.concat(out)";
+// Adds names to the set of today, which lasts two days.
 constexpr const char* note_script =
     "for _, name in ipairs(ARGV) do redis.call('SADD', KEYS[1], name) end "
     "redis.call('EXPIRE', KEYS[1], 172800) return 1";
@@ -35,6 +38,7 @@ std::string uploaded_blocks::key(long long day) const {
     return "semantic:blocks:" + std::to_string(day);
 }
 
+/// Blocks. Sends a command. Returns: nothing where Redis does not answer, or did not a moment ago.
 std::optional<redis_reply> uploaded_blocks::call(std::vector<std::string> words) {
     if (std::lock_guard lock(mutex_); pause_clock::now() < silent_until_) return std::nullopt;
     auto reply = link_.call(words);

@@ -22,10 +22,10 @@ class uploaded_blocks {
     uploaded_blocks(redis_address address, std::chrono::milliseconds patience,
                     std::function<long long()> today = {});
 
-    /// Blocks, for twice the patience at most. Returns: of each name whether a node has put it;
-    /// nothing where Redis does not answer, which is then left alone for a while.
+    /// Blocks, for at most twice the patience. Returns: for each name whether a node has put it
+    /// lately; nothing where Redis does not answer, which is then not asked for a while.
     std::optional<std::vector<bool>> look(const std::vector<std::string>& names);
-    /// Blocks likewise. Says that these are in the object store.
+    /// Blocks likewise. Notes that these blocks are in the object store now.
     void note(const std::vector<std::string>& names);
 
   private:
