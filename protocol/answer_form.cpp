@@ -44,7 +44,7 @@ namespace {
 
 constexpr std::size_t choices_max = 10'000;
 
-/// A schema as an object, or written as a string.
+/// Reads a JSON schema, which may be an object or a string that contains one.
 void read_schema(const json_cursor& field, const request_limits& limits, answer_request& request) {
     if (!field.value().is_string()) return set_json_schema(request, field, true);
     auto parsed = parse_json(field.as_string(), limits.json);
@@ -61,7 +61,8 @@ void read_choices(const json_cursor& field, answer_request& request) {
         request.form.choices.emplace_back(field.item(i).as_string());
 }
 
-/// One form under its name; Returns: false for a name that is none's.
+/// Reads one form under its name in other servers. Complains where the request has another form
+/// already. Returns: false for an unknown name.
 bool read_form(std::string_view name, const json_cursor& field, const request_limits& limits,
                answer_request& request) {
     if (request.form.what != kind::free && (name == "json" || name == "regex" || name == "choice" ||
@@ -82,18 +83,20 @@ bool read_form(std::string_view name, const json_cursor& field, const request_li
     return true;
 }
 
-/// Settings of other servers' engines, which say how a form is held and not which.
+/// Whether this is a setting of another server that says how a form is enforced, not which one; it
+/// is ignored.
 bool says_only_how(std::string_view name) {
     return name == "decoding_backend" || name == "disable_fallback" || name == "backend";
 }
 
-/// What clients send for a field that they do not use.
+/// Whether the value is one that clients send for a field which they do not use.
 bool is_unused(const boost::json::value& value) {
     if (const auto* text = value.if_string()) return text->empty();
     if (const auto* list = value.if_array()) return list->empty();
     return value.is_null() || value == false;
 }
 
+/// Reads one form, or complains that it is not supported.
 void read_form_of(std::string_view name, const json_cursor& field, const request_limits& limits,
                   answer_request& request) {
     if (is_unused(field.value()) || says_only_how(name)) return;

@@ -13,21 +13,23 @@ namespace semantic::protocol {
 /// How tools may be called.
 enum class tool_use { when_wanted, never, always };
 
-/// Sets the form and the number of calls of `request`, whose tools are parsed already. `only`: the
-/// one tool that may be called; absent: any. Complains of `place` when it is not among the tools,
-/// or when calls and a JSON text are asked for at once.
+/// Sets which form the answer has and how many calls it may make. Requires: the tools of `request`
+/// are parsed. `several`: more than one call is allowed; `only`: the one tool that may be called,
+/// absent: any. Complains of `place` when `only` is not among the tools, or when the request wants
+/// both calls and another form.
 void set_tool_use(answer_request& request, tool_use use, bool several,
                   const std::optional<std::string>& only, const json_cursor& place);
 
-/// The forms of other servers: guided_json, guided_regex, guided_choice, guided_grammar and
-/// structured_outputs (vLLM), grammar and json_schema (llama.cpp). Complains where a request asks
-/// for two forms at once, and of what there is no form for. `limits`: of a schema that is a string.
+/// Reads the fields with which clients of other servers ask for a form: guided_json, guided_regex,
+/// guided_choice, guided_grammar and structured_outputs (vLLM), grammar and json_schema
+/// (llama.cpp). Complains where a request asks for two forms, or for one that this server does not
+/// have. `limits`: for a schema that is a string.
 void parse_foreign_forms(const json_cursor& root, const request_limits& limits,
                          answer_request& request);
 
-/// The whole text of the answer is JSON that satisfies `schema`; what of it no grammar can hold is
-/// refused by the engine if it is strict, else left out and named in the reply. Complains when it
-/// is no object.
+/// Makes the whole text of the answer JSON that satisfies `schema`. Keywords that no grammar can
+/// enforce are refused by the engine if `is_strict`, else ignored and named in the reply. Complains
+/// when the schema is no object.
 void set_json_schema(answer_request& request, const json_cursor& schema, bool is_strict);
 
 }  // namespace semantic::protocol

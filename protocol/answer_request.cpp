@@ -16,7 +16,8 @@ namespace {
 
 enum class zero { allowed, refused };
 
-/// Leaves `value` alone when the field is absent.
+/// Reads a number from `low` to `high` into `value`, which stays as it is where the field is
+/// absent.
 void read_number(const json_cursor& root, std::string_view key, double low, double high,
                  zero is_zero, std::optional<float>& value) {
     auto field = root.find(key);
@@ -33,7 +34,8 @@ std::optional<std::int64_t> integer_at(const json_cursor& root, std::string_view
     return field->as_integer(low, high);
 }
 
-/// As llama.cpp calls it.
+/// Reads repeat_penalty, llama.cpp's name for repetition_penalty. Complains where both are given
+/// and differ.
 void read_repeat_penalty(const json_cursor& root, engine::sampling_params& sampling) {
     std::optional<float> penalty;
     read_number(root, "repeat_penalty", 0, 2, zero::refused, penalty);
@@ -44,8 +46,8 @@ void read_repeat_penalty(const json_cursor& root, engine::sampling_params& sampl
     sampling.repetition_penalty = penalty;
 }
 
-/// An object from token ids, written as strings, to biases. Whether the model has such tokens only
-/// the engine knows.
+/// Reads logit_bias: an object from token ids, written as strings, to biases from -100 to 100. The
+/// engine checks whether the model has such tokens.
 std::vector<engine::token_bias> parse_biases(const json_cursor& root,
                                              const request_limits& limits) {
     std::vector<engine::token_bias> biases;
@@ -68,11 +70,13 @@ std::vector<engine::token_bias> parse_biases(const json_cursor& root,
     return biases;
 }
 
-// Log probabilities are kept until an answer is whole, each as an object with its text and bytes.
+// Log probabilities are kept in RAM until the answer is complete, each as an object with its text
+// and bytes.
 constexpr std::int64_t scores_bytes_max = std::int64_t{64} << 20;
 constexpr std::int64_t score_bytes = 600;
 
-/// As many tokens as each of the choices may have for the scores of all of them to be kept.
+/// Returns: the most tokens that each of `choices` answers may have, so that the log probabilities
+/// of all of them, with `top` alternatives each, stay within scores_bytes_max.
 int scored_tokens_max(int top, int choices) {
     const std::int64_t scores_a_token = 1 + std::int64_t{top};
     return static_cast<int>(scores_bytes_max / score_bytes / scores_a_token / std::max(1, choices));
@@ -123,7 +127,7 @@ engine::sampling_params parse_sampling(const json_cursor& root, const request_li
     for (const number& one : numbers)
         read_number(root, one.key, one.low, one.high, one.is_zero, sampling.*one.member);
     read_repeat_penalty(root, sampling);
-    // The smallest set of tokens that has any mass is the likeliest one.
+    // top_p 0 means the likeliest token alone: the smallest set of tokens with any probability.
     if (sampling.top_p)
         sampling.top_p = std::max(*sampling.top_p, std::numeric_limits<float>::min());
     if (auto top_k = integer_at(root, "top_k", -1, std::numeric_limits<int>::max()))
@@ -195,7 +199,7 @@ std::vector<std::string> parse_stops(const json_cursor& field, const request_lim
 
 namespace {
 
-/// What clients send for a field that they do not use.
+/// Whether the value is one that clients send for a field which they do not use.
 bool asks_for_nothing(const boost::json::value& value) {
     if (const auto* text = value.if_string()) return text->empty();
     if (const auto* list = value.if_array()) return list->empty();
@@ -203,7 +207,8 @@ bool asks_for_nothing(const boost::json::value& value) {
     return value.is_null() || value == false;
 }
 
-/// A field of other servers that changes an answer, and the number with which it does not.
+/// A numeric field of other servers that would change the answer, and the value with which it
+/// changes nothing.
 struct idle_number {
     std::string_view key;
     double idle;

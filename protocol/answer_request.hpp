@@ -56,7 +56,8 @@ struct answer_request {
     /// Types of tools, items and blocks that are left out of the prompt: the reply names them.
     std::vector<std::string> left_out{};
 
-    /// Leaves what the reply needs in place and moves the rest out.
+    /// Returns: the request to the engine. Moves fields into it; only those that the reply needs
+    /// stay.
     engine::generation_request take_generation(
         std::optional<storage::agent_id> agent,
         std::optional<std::chrono::steady_clock::time_point> deadline);
@@ -64,28 +65,30 @@ struct answer_request {
 
 // All of these complain of what they read, as json_cursor does.
 
-/// temperature, top_p, top_k, min_p, the penalties, logit_bias and seed, each with its own bounds.
-/// What other servers take for "off" is off: top_k -1, seed -1, top_p 0 (the likeliest token
-/// alone).
+/// Reads temperature, top_p, top_k, min_p, the penalties, logit_bias and seed, each with its own
+/// bounds. Values that mean "off" for other servers are accepted as such: top_k -1, seed -1, top_p
+/// 0 (the likeliest token alone). `seed_min`: the smallest seed that the dialect allows.
 engine::sampling_params parse_sampling(const json_cursor& root, const request_limits& limits,
                                        std::int64_t seed_min);
-/// min_tokens, ignore_eos and stop_token_ids. `max_tokens`: the request's.
+/// Reads min_tokens, ignore_eos and stop_token_ids. `max_tokens`: the limit of the request, which
+/// min_tokens may not exceed.
 engine::ending_params parse_ending(const json_cursor& root, int max_tokens,
                                    const request_limits& limits);
-/// The token limit, under whichever of `keys` the client has it; where there are several they must
-/// be equal. -1 is no limit, which is the limit of the limits. Returns: nothing when none is there.
+/// Reads the limit of tokens from whichever of `keys` the client uses; several must be equal. -1
+/// means no limit: limits.max_tokens_max. Returns: nothing where none is there.
 std::optional<int> parse_max_tokens(const json_cursor& root,
                                     std::initializer_list<std::string_view> keys,
                                     const request_limits& limits);
-/// A list of 0 to limits.stops_max stop strings; empty ones stop nothing and are left out.
+/// Reads a list of at most limits.stops_max stop strings. Empty ones would stop nothing and are
+/// left out.
 std::vector<std::string> parse_stop_list(const json_cursor& list, const request_limits& limits);
-/// One stop string, or a list of them.
+/// Reads one stop string, or a list of them.
 std::vector<std::string> parse_stops(const json_cursor& field, const request_limits& limits);
 
-/// Complains of fields by which other servers let a request change its answer in ways that this one
-/// does not know, when they are there and ask for something.
+/// Complains of fields that change an answer on other servers and that this server does not
+/// support, unless their value asks for nothing.
 void refuse_foreign_fields(const json_cursor& root);
-/// The same of one field. `why`: what the client can do instead.
+/// The same for one field. `why`: the end of the sentence, with what the client can do instead.
 void refuse_field(const json_cursor& root, std::string_view key, std::string_view why);
 
 }  // namespace semantic::protocol

@@ -9,6 +9,8 @@ failure bad_header(const char* header, const std::string& sentence) {
     return {errc::bad_value, std::string("header ") + header + ": " + sentence, header};
 }
 
+/// Checks a header's value character by character. `may_have_colon`: whether ':' is allowed.
+/// Errors: bad_value, naming the header.
 result<void> check(const char* header, const std::string& value, bool may_have_colon) {
     if (value.empty()) return bad_header(header, "must not be empty");
     for (char c : value) {
@@ -23,14 +25,16 @@ result<void> check(const char* header, const std::string& value, bool may_have_c
     return {};
 }
 
-/// Requires: every character of `id` is allowed.
+/// Returns: the agent with this id. Errors: bad_value where it is too long. Requires: every
+/// character of `id` is allowed.
 result<std::optional<storage::agent_id>> named(const char* header, const std::string& id) {
     auto parsed = storage::agent_id::parse(id);
     if (parsed) return std::optional(*parsed);
     return bad_header(header, "too long: " + parsed.error().what);
 }
 
-/// The agent named by a vendor's client for its conversation, if the name is valid here.
+/// Returns: the agent of a conversation that Codex names (`codex_{id}`); nothing where no header
+/// has a valid name.
 std::optional<storage::agent_id> thread_of(const identity_headers& headers) {
     for (const auto& value : {headers.thread_id, headers.session_id}) {
         if (!value || !check("thread-id", *value, false)) continue;

@@ -9,10 +9,11 @@
 
 namespace semantic::protocol {
 
-/// `slots`: requests that are answered at once. Defaults of sampling are each model's own and left
-/// out, as is the template's text.
+/// The body of GET /props. `slots`: how many requests run at once. Defaults of sampling and the
+/// template's text are left out, since they are each model's own.
 std::string props_body(const model_card& loaded, int slots, std::string_view version);
-/// One object a slot, the first `running` of them busy. No prompt is shown.
+/// The body of GET /slots: one object for each slot, the first `running` of them busy. No prompt is
+/// shown.
 std::string slots_body(const model_card& loaded, int slots, int running);
 
 }  // namespace semantic::protocol

@@ -18,7 +18,7 @@ constexpr std::size_t limit_default = 20;
 
 json::object supported(bool is) { return {{"supported", is}}; }
 
-/// What requests may have, in any shape that the chat template has for it.
+/// What the model's chat template can render, in whatever shape the request has it.
 json::object chat_abilities(const model_card& model) {
     const engine::template_abilities& can = model.chat_abilities;
     return {{"system_text", supported(can.system_text)},
@@ -31,7 +31,7 @@ json::object chat_abilities(const model_card& model) {
             {"open_answers", supported(can.open_answers)}};
 }
 
-/// What the newest SDK reads, and chat_template; what the SDK does not know yet is left out.
+/// The field that the newest vendor SDK reads, and chat_template, which is this server's own.
 json::object capabilities(const model_card& model) {
     const json::object no = supported(false);
     const json::object thinks = supported(model.thinks);
@@ -58,7 +58,7 @@ json::object capabilities(const model_card& model) {
                                                              {"enabled", thinks}}}}}};
 }
 
-/// What a server of several models says of each.
+/// Adds the fields that a server of several models has for each: state, aliases, size of its KV.
 void add_state(json::object& object, const model_card& model) {
     if (model.state.empty()) return;
     object["state"] = model.state;
@@ -75,6 +75,7 @@ void add_state(json::object& object, const model_card& model) {
     if (model.agents_16k > 0) object["agents_16k"] = model.agents_16k;
 }
 
+/// Returns: the object of one model.
 json::object card(const model_card& model) {
     json::object object{
         {"id", model.id},
@@ -106,6 +107,7 @@ json::object card(const model_card& model) {
     return object;
 }
 
+/// Returns: the position of the model `id`. Errors: bad_value for the query parameter `name`.
 result<std::size_t> index_of(const std::vector<model_card>& models, const char* name,
                              const std::string& id) {
     auto found =

@@ -40,7 +40,8 @@ struct model_card {
     std::uint64_t agents_16k = 0;
 };
 
-/// What a client's own list has of a model. `position`: of the model in the list.
+/// Makes what another client's own list (`models`) has of one model. `position`: of the model in
+/// the whole list.
 using model_entry = std::function<boost::json::object(const model_card& model, int position)>;
 
 /// Query parameters, percent-decoded; absent ones are empty optionals.
@@ -50,17 +51,17 @@ struct models_query {
     std::optional<std::string> before_id;  // the page in front of this model
 };
 
-/// Returns: {"object":"list","data":[…],"has_more":…,"first_id":…,"last_id":…,"models":[…]}. The
-/// last has `entry` of each model; without it the names alone, where clients of llama.cpp and
-/// Ollama look for them. Errors: bad_value naming the query parameter.
+/// Returns: {"object":"list","data":[…],"has_more":…,"first_id":…,"last_id":…,"models":[…]}, one
+/// page. `models` has what `entry` makes of each model, without `entry` only the names, where
+/// clients of llama.cpp and Ollama look for them. Errors: bad_value naming the query parameter.
 result<std::string> models_body(const std::vector<model_card>& models, const models_query& query,
                                 const model_entry& entry = {});
-/// Errors: not_found.
+/// Returns: the object of the model with this id or alias. Errors: not_found.
 result<std::string> model_body(const std::vector<model_card>& models, std::string_view id);
-/// A model that a server which is strict about names does not know. `known`: all names there are,
-/// as a list; empty where the loaded one is the only one.
+/// The error for a model name that a server which is strict about names does not know. `known`: the
+/// names of all models, as a list; empty where the loaded one is the only one.
 failure no_such_model(std::string_view wanted, std::string_view loaded, std::string_view known);
-/// A model that the server knows, and does not run now.
+/// The error for a model that the server knows but does not have loaded.
 failure model_not_loaded(std::string_view wanted, std::string_view loaded);
 
 }  // namespace semantic::protocol

@@ -14,7 +14,8 @@ namespace {
 
 constexpr std::size_t values_max = 128;
 
-/// Variables that the server sets itself, and what others read as fields of the request.
+/// Whether this is a variable of the template that the server sets itself, or one that other
+/// servers take as a field of the request.
 bool is_servers(std::string_view name) {
     constexpr std::string_view names[]{"messages",
                                        "tools",
@@ -27,7 +28,8 @@ bool is_servers(std::string_view name) {
     return std::ranges::find(names, name) != std::end(names);
 }
 
-/// The switch of reasoning, under either name. The request's own field for it goes by another.
+/// Reads the switch of reasoning from the template variables. Complains where it contradicts the
+/// request's own field for it.
 void parse_switch(const json_cursor& root, const json_cursor& field,
                   engine::thinking_params& thinking) {
     const bool enabled = field.as_bool();
@@ -37,6 +39,7 @@ void parse_switch(const json_cursor& root, const json_cursor& field,
     thinking.enabled = enabled;
 }
 
+/// Reads the reasoning effort from the template variables. Complains likewise.
 void parse_effort(const json_cursor& root, const json_cursor& field,
                   engine::thinking_params& thinking) {
     const std::string_view text = field.as_string();
@@ -45,13 +48,14 @@ void parse_effort(const json_cursor& root, const json_cursor& field,
     if (text == "low" || text == "medium" || text == "high") thinking.effort = std::string(text);
 }
 
-/// The last message of the request, to complain of.
+/// Returns: the last message of the request, for complaints about it.
 json_cursor last_message(const json_cursor& root) {
     const json_cursor list = root.at("messages");
     const std::size_t count = list.as_array().size();
     return count == 0 ? list : list.item(count - 1);
 }
 
+/// Complains where the last message is no answer that can be continued.
 void check_open_answer(const json_cursor& place, const engine::conversation& chat) {
     if (chat.messages.back().from != engine::role::assistant)
         return place.fail(errc::bad_value,
@@ -93,17 +97,17 @@ void parse_template_values(const json_cursor& root, engine::thinking_params& thi
 void parse_prompt_end(const json_cursor& root, last_answer unless_said,
                       const engine::output_form& form, engine::conversation& chat) {
     using engine::prompt_end;
-    const auto goes_on = root.find("continue_final_message");
+    const auto continues = root.find("continue_final_message");
     const auto begins = root.find("add_generation_prompt");
     const bool is_new = begins && begins->as_bool();
-    bool is_open = goes_on && goes_on->as_bool();
+    bool is_open = continues && continues->as_bool();
     if (!root.ok()) return;
     if (is_open && is_new)
-        return goes_on->fail(errc::bad_value,
-                             "an answer cannot go on and begin: add_generation_prompt is true");
+        return continues->fail(errc::bad_value,
+                               "an answer cannot go on and begin: add_generation_prompt is true");
     const bool ends_with_answer = chat.messages.back().from == engine::role::assistant;
-    if (!goes_on && !begins && unless_said == last_answer::goes_on) is_open = ends_with_answer;
-    const json_cursor place = goes_on ? *goes_on : begins ? *begins : last_message(root);
+    if (!continues && !begins && unless_said == last_answer::goes_on) is_open = ends_with_answer;
+    const json_cursor place = continues ? *continues : begins ? *begins : last_message(root);
     if (is_open) {
         check_open_answer(place, chat);
         chat.end = prompt_end::inside_answer;

@@ -15,14 +15,16 @@ enum class last_answer {
     goes_on,     // the answer is what follows its text
 };
 
-/// chat_template_kwargs. What it says of reasoning is in `thinking` then, all of it in `chat`.
-/// Complains of what contradicts `thinking` and of variables that are the server's.
+/// Reads chat_template_kwargs: variables for the chat template. All of them go to `chat`; those
+/// about reasoning also to `thinking`. Complains of values that contradict `thinking`, and of
+/// variables that the server sets itself.
 void parse_template_values(const json_cursor& root, engine::thinking_params& thinking,
                            engine::conversation& chat);
 
-/// continue_final_message and add_generation_prompt. Complains where an answer cannot go on: it has
-/// calls, or the answer has a form, which its beginning may not have.
-/// Requires: the messages, and all that shapes the answer, are parsed.
+/// Reads continue_final_message and add_generation_prompt, which say whether the answer is a new
+/// message or continues the last one. `unless_said`: what holds without them. Complains where the
+/// last message cannot be continued: it has calls, or the answer must have a form, which its given
+/// beginning may not have. Requires: the messages, and all that shapes the answer, are parsed.
 void parse_prompt_end(const json_cursor& root, last_answer unless_said,
                       const engine::output_form& form, engine::conversation& chat);
 

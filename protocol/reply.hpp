@@ -20,26 +20,28 @@
 
 namespace semantic::protocol {
 
-/// State machine: every method returns the bytes to send now, possibly none.
+/// A reply as a stream of events. A state machine: every method returns the bytes to send now,
+/// possibly none.
 class reply_stream {
   public:
     virtual ~reply_stream() = default;
 
-    /// What the reply's head says of its body.
+    /// Returns: the Content-Type of the reply.
     virtual const char* content_type() const { return "text/event-stream; charset=utf-8"; }
     virtual std::string on_admitted(const engine::admitted& event) = 0;
-    /// What comes next, up to another call, is of this choice; at first it is of choice 0.
+    /// The following calls, up to the next on_choice(), belong to this choice; without one to 0.
     virtual void on_choice(int /*choice*/) {}
-    /// How likely the tokens were that the next on_text() shows.
+    /// Log probabilities of the tokens whose text the next on_text() has.
     virtual void on_scores(std::span<const engine::token_scores> /*scores*/) {}
     virtual std::string on_text(std::string_view text) = 0;
     /// Reasoning, a token's worth at a time. A dialect without a place for it leaves it out.
     virtual std::string on_thinking(std::string_view) { return {}; }
-    /// Arguments that are no JSON object become text: a client would fail on them.
+    /// A whole call. Arguments that are no JSON object are shown as text, since a client would fail
+    /// on them.
     virtual std::string on_tool_call(std::string_view name, std::string_view arguments_json) = 0;
-    /// A call while it is written: its name, then compact JSON in pieces, then whether it was one.
-    /// One that was broken off or turned out to be none stays without an end to its arguments, and
-    /// counts as no call.
+    /// A call while the model writes it: its name, then its arguments as compact JSON in pieces,
+    /// then whether it became a whole call. One that was cut off or turned out to be no call gets
+    /// no end of its arguments and does not count as a call.
     virtual std::string on_call_begun(std::string_view name) = 0;
     virtual std::string on_call_arguments(std::string_view json) = 0;
     virtual std::string on_call_ended(bool is_whole) = 0;
@@ -47,25 +49,27 @@ class reply_stream {
     /// The end of the stream; an error event when the generation was cancelled or ran out of time.
     virtual std::string on_finished(const engine::finished& event) = 0;
     virtual std::string on_failed(const failure& f) = 0;
-    /// Allowed at any time; nothing once the stream has ended.
+    /// Returns: bytes that keep the connection alive; allowed at any time, empty once the stream
+    /// has ended.
     virtual std::string ping() const = 0;
     virtual bool ended() const noexcept = 0;
 };
 
+/// A reply in one piece.
 class reply_collector {
   public:
     virtual ~reply_collector() = default;
 
     virtual void on_admitted(const engine::admitted& event) = 0;
-    /// What comes next, up to another call, is of this choice; at first it is of choice 0.
+    /// The following calls, up to the next on_choice(), belong to this choice; without one to 0.
     virtual void on_choice(int /*choice*/) {}
-    /// How likely the tokens were that the next on_text() shows.
+    /// Log probabilities of the tokens whose text the next on_text() has.
     virtual void on_scores(std::span<const engine::token_scores> /*scores*/) {}
     virtual void on_text(std::string_view text) = 0;
     virtual void on_thinking(std::string_view) {}
     virtual void on_tool_call(std::string_view name, std::string_view arguments_json) = 0;
-    /// A call that a limit cut: the beginning of its arguments, as a stream would have shown it. A
-    /// dialect whose calls have objects for arguments leaves it out.
+    /// A call that a limit cut off: its name and the beginning of its arguments, as a stream would
+    /// have shown them. A dialect in which arguments are objects leaves it out.
     virtual void on_cut_call(std::string_view /*name*/, std::string_view /*arguments*/) {}
     virtual void on_choice_finished(const engine::choice_finished& /*event*/) {}
     /// Returns: the body of the 200 reply. Errors: cancelled, timeout.

@@ -14,24 +14,26 @@
 
 namespace semantic::protocol {
 
-/// What this server alone can say, for a field of its own that other clients skip.
+/// Returns: the field `semantic` of a reply: how much of the prompt came from memory, and why not
+/// more. Clients that do not know it ignore it.
 boost::json::object memory_object(std::string_view agent, const engine::prompt_usage& usage);
-/// Adds what became of the agent's memory: "saved", where it is not why ("not_saved"), and
+/// Adds what is known at the end of an answer: "saved"; why it was not ("not_saved");
 /// "bytes_written" where a save has ended.
 void add_ending(boost::json::object& memory, const engine::finished& event);
-/// Both: what is said at the end of an answer.
+/// Returns: both together.
 boost::json::object memory_object(std::string_view agent, const engine::prompt_usage& usage,
                                   const engine::finished& event);
 
-/// The request's `left_out`, where there is any.
+/// Adds the names of what was left out of the prompt, if anything was.
 void add_left_out(boost::json::object& memory, const std::vector<std::string>& left_out);
 
-/// The failure that an unfinished answer is, or nothing for a finished one.
+/// Returns: the error of an answer that was cancelled or ran out of time; nothing for a finished
+/// one.
 std::optional<failure> unfinished(const engine::finished& event);
 
 bool is_white_space(std::string_view text) noexcept;
 
-/// Returns: compact JSON, or nothing when this is no JSON object.
+/// Returns: a call's arguments as compact JSON; nothing where they are no JSON object.
 std::optional<std::string> checked_arguments(std::string_view arguments_json);
 
 }  // namespace semantic::protocol

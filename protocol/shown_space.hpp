@@ -13,13 +13,14 @@ namespace semantic::protocol {
 
 class shown_space {
   public:
-    /// Returns: what is to be shown now; nothing while only white space came after a call.
+    /// Returns: what is to be shown now: nothing while only white space has come after a call, else
+    /// all that was withheld, with `piece`. `is_behind_call`: the last thing shown was a call.
     std::string text(std::string_view piece, bool is_behind_call) {
         held_ += piece;
         if (is_behind_call && is_white_space(piece)) return {};
         return std::exchange(held_, {});
     }
-    /// Something other than text follows.
+    /// Call when something other than text follows: the white space is never shown.
     void drop() { held_.clear(); }
 
   private:

@@ -15,6 +15,7 @@ namespace {
 constexpr std::string_view prefix = "semantic-1-";
 constexpr std::string_view carrying_prefix = "semantic-2-";
 
+/// Returns: a hash of the text (FNV-1a, 64 bits) as hex digits.
 std::string hash_of(std::string_view thinking) {
     std::uint64_t hash = 0xcbf29ce484222325;  // FNV-1a
     for (char c : thinking) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3;

@@ -10,16 +10,17 @@
 
 namespace semantic::protocol {
 
+/// Returns: the signature of a block whose text the client gets.
 std::string signature_of(std::string_view thinking);
 
-/// The signature of a block whose text the client does not want to see: it carries the text, so
-/// that the reasoning comes back with the conversation all the same.
+/// Returns: the signature of a block whose text the client does not want to see. It contains the
+/// text, so that the reasoning comes back with the conversation.
 std::string carrying_signature_of(std::string_view thinking);
-/// Returns: the text that such a signature carries; nothing when it is of another kind or damaged.
+/// Returns: the text in such a signature; nothing when it is of another kind or damaged.
 std::optional<std::string> carried_by(std::string_view signature);
 
-/// Returns: false only for a signature of this server that belongs to another text. Those of other
-/// servers, and none at all, say nothing.
+/// Whether the signature can be that of this text. False only for a signature of this server over
+/// another text; signatures of other servers, and none, are accepted.
 bool may_be_signed(std::string_view thinking, std::string_view signature);
 
 }  // namespace semantic::protocol

@@ -14,8 +14,8 @@
 
 namespace semantic::protocol {
 
-/// A tool's name, description, schema of arguments and `strict`. `schema_key`: what the dialect
-/// calls the schema; `otherwise`: the schema where there is none, or null where one is required.
+/// Reads a tool's name, description, schema of arguments and `strict`. `schema_key`: the dialect's
+/// name for the schema; `otherwise`: the schema of a tool that has none, null where it is required.
 engine::tool_definition parse_function(const json_cursor& function, std::string_view schema_key,
                                        const char* otherwise, const request_limits& limits);
 
@@ -23,9 +23,10 @@ engine::tool_definition parse_function(const json_cursor& function, std::string_
 struct tool_form {
     /// Returns: nothing for a tool that is left out.
     std::function<std::optional<engine::tool_definition>(const json_cursor& item)> parse;
+    /// Returns: where the tool's name is, for complaints.
     std::function<json_cursor(const json_cursor& item)> name_place;
 };
-/// The list `tools` of the body, no two of which have one name.
+/// Reads the list `tools` of the body. Complains where two tools have one name.
 std::vector<engine::tool_definition> parse_tools(const json_cursor& root,
                                                  const request_limits& limits,
                                                  const tool_form& form);

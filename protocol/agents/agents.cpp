@@ -15,13 +15,14 @@ namespace json = boost::json;
 
 namespace {
 
+/// Returns: the agent with this name. Errors: bad_value, naming the JSON `path`.
 result<storage::agent_id> named(std::string_view text, const std::string& path) {
     auto id = storage::agent_id::parse(text);
     if (id) return std::move(*id);
     return failure{errc::bad_value, path + ": " + id.error().what, path};
 }
 
-/// Seconds with their fraction, as clients of the earlier system read them.
+/// Returns: seconds since 1970 with three decimals, as clients of the earlier system read them.
 double unix_seconds(std::chrono::system_clock::time_point time) {
     const auto since = time.time_since_epoch();
     const auto whole = std::chrono::duration_cast<std::chrono::milliseconds>(since).count();
@@ -55,8 +56,8 @@ json::array memories_of(const agent_card& agent) {
     return memories;
 }
 
-/// Why a policy that asks for keeping does not hold now: it has run out, else others of the same
-/// client take its share.
+/// Returns: why a policy that asks for keeping has no effect now: its time has passed ("expired"),
+/// or other memories of the same client use up its share ("share").
 const char* why_not_held(const agent_card& agent) {
     if (agent.policy.pinned.value_or(false)) return "share";
     const auto unused_for = std::chrono::system_clock::now() - agent.last_used;
@@ -110,6 +111,7 @@ json::object object_of(const agent_card& agent, std::string_view model) {
     return object;
 }
 
+/// Returns: `part` of `whole` in per cent, cut to one decimal.
 double percent(std::uint64_t part, std::uint64_t whole) {
     if (whole == 0) return 0;
     // One decimal: more would only be noise.
@@ -149,7 +151,7 @@ storage::memory_policy agent_change::apply(storage::memory_policy now) const {
     if (ends_keeping) now.keep_seconds.reset();
     if (keep) now.keep_seconds = keep;
     if (pin) now.pinned = pin;
-    // What is not pinned has no word for it.
+    // "Not pinned" is stored as absent.
     if (!now.pinned.value_or(false)) now.pinned.reset();
     return now;
 }

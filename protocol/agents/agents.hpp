@@ -56,7 +56,7 @@ struct agent_card {
     bool is_over_bound = false;  // dirty, because a bound on what may be written is reached
 };
 
-/// What a client asks of an agent's memory. Absent: nothing.
+/// A change of an agent's memory that a client asks for. Absent fields change nothing.
 struct agent_change {
     std::optional<std::chrono::seconds> keep{};
     bool ends_keeping = false;  // "keep": null
@@ -65,11 +65,11 @@ struct agent_change {
     bool drops = false;
 
     bool changes_policy() const noexcept { return keep || ends_keeping || pin; }
-    /// Returns: the policy that an agent with the policy `now` is to have.
+    /// Returns: the policy `now`, changed as asked.
     storage::memory_policy apply(storage::memory_policy now) const;
 };
 
-/// What a fork is to be.
+/// A fork that a client asks for.
 struct fork_order {
     std::optional<storage::agent_id> name{};  // absent: the server chooses
     engine::fork_point at{};
@@ -85,8 +85,8 @@ struct model_card {
     std::uint64_t disk_bytes = 0;
 };
 
-/// What there is room for, and how much of it the client's agents take: what several of them share
-/// counts once, what other clients have does not show.
+/// The capacity of the server, and how much the client's own agents use: what several of them share
+/// counts once, and nothing shows what other clients use.
 struct capacity_card {
     std::string model;
     std::uint64_t pool_bytes = 0;
@@ -101,35 +101,38 @@ struct capacity_card {
     std::vector<model_card> models{};
 };
 
-/// The name in a path. Errors: bad_value.
+/// Returns: the agent named in a path. Errors: bad_value.
 result<storage::agent_id> parse_path_id(std::string_view text);
-/// {"agent_id": "a"}. Returns: nothing for {}, for null and for no body at all: the server chooses.
-/// Errors: malformed_json, bad_value.
+/// Parses {"agent_id": "a"}. Returns: nothing for {}, null or an empty body: the server chooses the
+/// name. Errors: malformed_json, bad_value.
 result<std::optional<storage::agent_id>> parse_name(std::string_view body,
                                                     const json_limits& limits = {});
 
-/// {"keep": "1h" or seconds or null, "pin": true, "prefetch": true, "drop": true}, at least one of
-/// them; drop alone. Errors: malformed_json, missing_field, bad_value.
+/// Parses {"keep": "1h" or seconds or null, "pin": true, "prefetch": true, "drop": true}: at least
+/// one of them, and "drop" only by itself. Errors: malformed_json, missing_field, bad_value.
 result<agent_change> parse_change(std::string_view body, const json_limits& limits = {});
-/// "msg_1", the name of an answer, or a number of tokens. Complains of anything else.
+/// Reads where a fork ends: "msg_1", the id of an answer, or a number of tokens. Complains of
+/// anything else.
 engine::fork_point parse_fork_point(const json_cursor& at);
-/// {"agent_id": "a", "at": "msg_1" or 300}: parse_name() with the name of an answer, or a number of
-/// tokens, up to which the fork goes. Errors: as parse_name().
+/// Parses {"agent_id": "a", "at": "msg_1" or 300}: as parse_name(), and the point up to which the
+/// fork gets the memory. Errors: as parse_name().
 result<fork_order> parse_fork(std::string_view body, const json_limits& limits = {});
 
-/// What was brought into RAM, and of how much; `why` it is not all: empty where it is.
+/// What a prefetch brought into RAM. `why`: the reason that it is not all; empty where it is.
 struct prefetch_card {
     int tokens = 0;
     int tokens_read = 0;
     std::string why{};
 };
+/// One agent.
 std::string agent_body(const agent_card& agent, std::string_view model);
+/// The answer to a change: the agent, and what was prefetched, if that was asked for.
 std::string changed_body(const agent_card& agent, std::string_view model,
                          const std::optional<prefetch_card>& prefetched);
-/// What is wrong when the agent has no answer with that name.
+/// The error where the agent has no answer with that id.
 failure no_answer(const storage::agent_id& agent, std::string_view message_id);
-/// `parent`: whose memory the new agent has, or empty.
-/// `at`: up to where it has that.
+/// The answer to a creation or fork. `parent`: the agent whose memory the new one has, or empty;
+/// `at`: up to where it has that memory.
 std::string created_body(const agent_card& agent, std::string_view model, std::string_view parent,
                          const engine::fork_point& at = {});
 /// Query parameters, percent-decoded; absent ones are empty optionals.
@@ -137,30 +140,31 @@ struct list_query {
     std::optional<std::string> limit;  // 1 to 1,000; absent: all
     std::optional<std::string> after;  // only agents after this name, whether or not there is such
 };
-/// By name: {"agents":[...],"total":n,"has_more":b}; `total` counts those of all pages.
-/// Errors: bad_value naming the query parameter.
+/// Returns: one page of agents by name: {"agents":[...],"total":n,"has_more":b}; `total` counts all
+/// pages. Errors: bad_value naming the query parameter.
 result<std::string> list_body(std::vector<agent_card> agents, std::string_view model,
                               const list_query& query);
+/// Counts of agents by tier, and the capacity.
 std::string stats_body(const std::vector<agent_card>& agents, const capacity_card& capacity);
-/// What an import has made of an agent.
+/// The answer to an import of `tokens` tokens.
 std::string imported_body(const storage::agent_id& agent, int tokens);
 
-/// Whether the query parameter `model` means a model: its name, or at least the first 8 hex digits
-/// of its fingerprint.
+/// Whether the query parameter `wanted` names this model: by its name, or by at least the first 8
+/// hex digits of its fingerprint.
 bool means_model(std::string_view wanted, std::string_view model, std::string_view fingerprint);
 
-/// What is wrong when there is no such agent among those that the client may see.
+/// The error where the client has no such agent.
 failure no_agent(const storage::agent_id& agent);
-/// What is wrong when there is one, but the loaded model `model` remembers nothing of it.
+/// The error where the agent exists, but the loaded model `model` has no memory of it.
 failure no_memory(const storage::agent_id& agent, std::string_view model);
-/// What is wrong when the model that a query names remembers nothing of it.
+/// The error where the model that a query names has no memory of the agent.
 failure no_memory_of(const storage::agent_id& agent, std::string_view wanted);
-/// What is wrong when the agent works for a request. `action` was to be done: "deleted".
+/// The error where the agent is answering a request. `action`: what was to be done, as "deleted".
 failure agent_runs(const storage::agent_id& agent, std::string_view action);
 
-/// What is wrong when a part of what the agent remembers was found lost as it was read.
+/// The error where a part of the agent's memory was lost on disk. `why`: how.
 failure memory_lost(const storage::agent_id& agent, storage::errc why);
-/// The error for a file that does not become a memory: a damaged one is its own fault.
+/// Returns: the error of an import. A damaged file is the client's fault (bad_value).
 failure import_fault(const storage::failure& f);
 
 }  // namespace semantic::protocol::agents

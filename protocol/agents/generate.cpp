@@ -24,12 +24,14 @@ namespace {
 
 constexpr int max_tokens_default = 256;
 
+/// Reads the stop strings, under either name.
 std::vector<std::string> parse_stop(const json_cursor& root, const request_limits& limits) {
     auto field = root.find("stop");
     if (!field) field = root.find("stop_sequences");
     return field ? parse_stops(*field, limits) : std::vector<std::string>();
 }
 
+/// Reads a prompt that is used verbatim. Complains of fields about messages.
 void parse_raw_prompt(const json_cursor& root, const json_cursor& prompt,
                       generate_request& request) {
     for (const char* other : {"messages", "system", "tools"})
@@ -45,6 +47,7 @@ void parse_raw_prompt(const json_cursor& root, const json_cursor& prompt,
     if (request.prompt->empty()) prompt.fail(errc::bad_value, "must not be empty");
 }
 
+/// Reads messages, as /v1/messages has them.
 void parse_chat(const json_cursor& root, const request_limits& limits, generate_request& request) {
     if (!root.find("messages"))
         root.place("prompt").fail(errc::missing_field, "required, unless there are messages");
@@ -86,6 +89,7 @@ generate_request parse_root(const json_cursor& root, const request_limits& limit
     return request;
 }
 
+/// Returns: why the answer ended, in the words of chat completions. `called`: it has tool calls.
 const char* finish_reason(engine::stop_reason why, bool called) {
     const bool is_cut =
         why == engine::stop_reason::max_tokens || why == engine::stop_reason::context_full;
@@ -93,8 +97,8 @@ const char* finish_reason(engine::stop_reason why, bool called) {
     return called && why == engine::stop_reason::end_turn ? "tool_calls" : "stop";
 }
 
-/// How the answer ended. The last token was drawn but not run: its turn in the memory comes with
-/// what follows.
+/// Returns: the fields about the end of the answer. The last token was sampled and not computed, so
+/// it is not in the memory yet: cache_size_tokens counts one less.
 json::object ending(const engine::finished& event, int prompt_tokens, bool called) {
     json::value sequence;
     if (!event.stop_sequence.empty()) sequence = event.stop_sequence;
@@ -104,11 +108,13 @@ json::object ending(const engine::finished& event, int prompt_tokens, bool calle
             {"cache_size_tokens", prompt_tokens + std::max(event.output_tokens - 1, 0)}};
 }
 
+/// Returns: a tool call with its arguments as JSON.
 json::object call_object(const std::string& id, std::string_view name, std::string_view arguments) {
     auto input = parse_json(arguments, json_limits{});
     return {{"id", id}, {"name", name}, {"input", input ? std::move(*input) : json::object()}};
 }
 
+/// Returns: an event whose data are `fields`, with its name as "type".
 std::string event_of(std::string_view name, json::object fields) {
     json::object data{{"type", name}};
     for (auto& [key, value] : fields) data.emplace(key, std::move(value));

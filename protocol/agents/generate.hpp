@@ -21,15 +21,16 @@ struct generate_request : answer_request {
     bool append = false;
 };
 
-/// {"prompt": "..."} or {"messages": [...], "system", "tools"} as in /v1/messages, with
-/// "append", "stream", "max_tokens" (256), "stop", "thinking" (a flag) and what draws tokens.
+/// Parses {"prompt": "..."} or {"messages": [...], "system", "tools"} as in /v1/messages, with
+/// "append", "stream", "max_tokens" (256), "stop", "thinking" (a flag) and the sampling parameters.
 /// Errors: malformed_json, body_too_large, missing_field, bad_value, unsupported; each names the
 /// JSON path.
 result<generate_request> parse_generate(std::string_view body, const request_limits& limits = {});
 
-/// Events: start, then token, thinking and tool_call as they come, then done; ping in between; or
-/// error, last. A call that is still written has tool_call_start and tool_call_delta in front, and
-/// tool_call_dropped in place of tool_call when it turns out to be none.
+/// The reply as events: start; then token, thinking and tool_call; then done. Or error, as the last
+/// one. Between them ping. A call that is still being written has tool_call_start and
+/// tool_call_delta before tool_call, and tool_call_dropped in place of it when it turns out to be
+/// no call.
 class generate_stream final : public reply_stream {
   public:
     /// `ids` names tool calls; it must outlive the stream.
@@ -67,6 +68,7 @@ class generate_stream final : public reply_stream {
     std::string call_arguments_;
 };
 
+/// The reply in one piece.
 class generate_collector final : public reply_collector {
   public:
     /// `message_id`: likewise.
