@@ -29,6 +29,8 @@ constexpr const char* new_str =
 constexpr const char* new_str_of_old_editor =
     R"("new_str":{"type":"string","description":"str_replace, insert: the new text"})";
 
+/// Returns: a JSON schema of a tool with a `command` of an enumeration and other properties; all
+/// three are pieces of JSON.
 std::string schema_of(std::string_view commands, std::string_view properties,
                       std::string_view required) {
     std::string schema = R"({"type":"object","properties":{"command":{"type":"string","enum":[)";
@@ -36,6 +38,7 @@ std::string schema_of(std::string_view commands, std::string_view properties,
     return schema.append(R"(},"required":[)").append(required).append("]}");
 }
 
+/// The text editor of this version, a date; older ones have another name and one command more.
 engine::tool_definition editor(std::string_view version) {
     constexpr std::string_view first_without_undo = "20250429";
     const bool is_old = version < first_without_undo;
@@ -58,7 +61,8 @@ engine::tool_definition memory() {
                       R"("command")")};
 }
 
-/// The date after `name` and an underscore, or nothing.
+/// Returns: the date after `name` and an underscore in a tool's type; nothing where the type is
+/// another one.
 std::optional<std::string_view> version_of(std::string_view type, std::string_view name) {
     constexpr std::size_t date_digits = 8;
     if (!type.starts_with(name) || type.size() != name.size() + 1 + date_digits)

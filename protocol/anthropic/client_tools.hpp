@@ -11,8 +11,9 @@
 
 namespace semantic::protocol::anthropic {
 
-/// The tool of a type such as "bash_20250124", "text_editor_20250728" or "memory_20250818"; a later
-/// version counts as the latest one known. Returns: nothing for any other type.
+/// Returns: the definition of a tool of a type such as "bash_20250124", "text_editor_20250728" or
+/// "memory_20250818"; an unknown later version gets the latest known definition. Nothing for any
+/// other type.
 std::optional<engine::tool_definition> client_tool(std::string_view type);
 
 }  // namespace semantic::protocol::anthropic

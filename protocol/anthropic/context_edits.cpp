@@ -21,11 +21,13 @@ constexpr std::string_view cleared_words = "[Old tool result content cleared]";
 constexpr std::size_t edits_max = 16;
 constexpr std::int64_t trigger_tokens = 100'000;
 
+/// Reads the number `value` of a field.
 std::int64_t count_at(const json_cursor& field) {
     return field.at("value").as_integer(0, std::numeric_limits<std::int32_t>::max());
 }
 
-/// {"type": TYPE, "value"}. Returns: nothing where the type is another one.
+/// Reads {"type": TYPE, "value": n} at `key`. Returns: n; nothing where the field is absent or has
+/// another type.
 std::optional<std::int64_t> measure(const json_cursor& edit, const char* key,
                                     std::string_view type) {
     auto field = edit.find(key);
@@ -109,8 +111,8 @@ context_edits parse_context_edits(const json_cursor& root, const request_limits&
 
 namespace {
 
-/// At least as many as the prompt has tokens: a token has a byte or more, and what a template
-/// writes around a message is short.
+/// Returns: an upper bound of the prompt's tokens, without a tokenizer: a token has at least one
+/// byte, and a template adds little to each message. So most prompts need no exact count.
 std::int64_t most_tokens(const engine::conversation& chat) {
     constexpr std::size_t around_message = 64;
     constexpr std::size_t around_all = 4096;
@@ -157,7 +159,10 @@ class context_editor {
         const engine::content_part* place;  // of the result
     };
 
+    /// Returns: all calls that have a result, in the order of the results.
     std::vector<tool_use> tool_uses();
+    /// Returns: the exact number of tokens, counted at most once for each state of the
+    /// conversation.
     result<int> tokens() {
         if (!tokens_) {
             auto counted = counter_.count_tokens(chat_);
@@ -167,13 +172,15 @@ class context_editor {
         }
         return *tokens_;
     }
+    /// Whether the prompt has more than `limit` tokens.
     result<bool> is_above(std::int64_t limit) {
         if (most_tokens(chat_) <= limit) return false;
         auto counted = tokens();
         if (!counted) return counted.error();
         return *counted > limit;
     }
-    /// Makes `edited` the conversation, unless it is not worth it. Returns: the tokens it saves.
+    /// Replaces the conversation by `edited` if that saves at least `at_least` tokens. Returns: the
+    /// tokens that it saved; 0 where it did not replace it.
     result<int> replace(engine::conversation edited, std::int64_t at_least);
 
     engine::conversation& chat_;
@@ -196,7 +203,7 @@ std::vector<context_editor::tool_use> context_editor::tool_uses() {
     return uses;
 }
 
-/// The results whose texts contain definitions: such a text stays.
+/// Returns: the results that contain definitions of tools. Their text must stay.
 std::unordered_set<const engine::content_part*> parts_with_definitions(
     const engine::conversation& chat) {
     std::unordered_set<const engine::content_part*> found;
@@ -241,6 +248,8 @@ result<void> context_editor::apply(const clear_tool_uses& edit) {
         if (edit.clears_all_inputs || edit.clears_inputs_of.contains(name))
             each.call->arguments_json = "{}";
     }
+    // The edits above were made in chat_, to which the pointers lead. Now `before` is the edited
+    // conversation, and chat_ is as it was until replace() decides.
     std::swap(before, chat_);
     if (cleared == 0) return {};
     auto saved = replace(std::move(before), std::max<std::int64_t>(edit.clears_at_least, 1));

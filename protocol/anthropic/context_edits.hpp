@@ -20,7 +20,8 @@
 
 namespace semantic::protocol::anthropic {
 
-/// clear_tool_uses_20250919: results of all but the latest calls.
+/// clear_tool_uses_20250919: replaces the results of all calls but the latest `kept` by a short
+/// text.
 struct clear_tool_uses {
     std::optional<std::int64_t> above_tokens;  // or:
     std::optional<std::size_t> above_uses;
@@ -30,11 +31,12 @@ struct clear_tool_uses {
     bool clears_all_inputs = false;
     std::set<std::string> clears_inputs_of{};
 };
-/// clear_thinking_20251015: reasoning of all but the latest turns that have some. Absent: none.
+/// clear_thinking_20251015: removes the reasoning of all turns but the latest `kept` that have
+/// some. Absent: removes none.
 struct clear_thinking {
     std::optional<std::size_t> kept = 1;
 };
-/// compact_20260112: a summary in place of all.
+/// compact_20260112: replaces the whole conversation by a summary.
 struct compact {
     std::int64_t above_tokens = 150'000;
     bool pauses = false;       // the summary is the answer
@@ -46,7 +48,7 @@ struct context_edits {
     std::vector<std::variant<clear_tool_uses, clear_thinking, compact>> list{};
 };
 
-/// Edits of other types are left out by name.
+/// Reads context_management. Edits of unknown types are left out by name.
 context_edits parse_context_edits(const json_cursor& root, const request_limits& limits,
                                   left_out_names& left_out);
 
@@ -65,8 +67,8 @@ struct edited_context {
     /// The summary that is due, or null.
     const compact* summary = nullptr;
 };
-/// Applies the edits to `chat` in their order. Counts as seldom as it can. Errors: those of
-/// `counter`.
+/// Applies the edits to `chat` in their order. Tokens are counted only where an edit depends on
+/// their exact number. Errors: those of `counter`.
 result<edited_context> apply_context_edits(const context_edits& edits, engine::conversation& chat,
                                            const prompt_counter& counter);
 

@@ -19,13 +19,14 @@ namespace semantic::protocol::anthropic {
 
 namespace {
 
-/// Clients match the vendor's words for a picture or a PDF that it cannot read, and go on without
-/// it.
+/// Complains of a block that is not text. Clients match these words of the vendor for a picture or
+/// a PDF, drop the block and send the request again.
 void only_text(const json_cursor& block, std::string_view type) {
     block.fail(errc::unsupported,
                "only text is supported here, found a block of type " + quoted(type));
 }
 
+/// Complains of a content that is neither a string nor a list of `blocks` blocks.
 void wrong_content(const json_cursor& content, std::string_view blocks) {
     std::string sentence = "expected a string or a list of ";
     content.fail(errc::bad_value,
@@ -34,8 +35,8 @@ void wrong_content(const json_cursor& content, std::string_view blocks) {
 
 enum class billing_line { kept, dropped };
 
-/// Collects the blocks of one content that are left out; complains where the newest message has
-/// no others.
+/// Collects the blocks of one content that are left out of the prompt. Complains where the newest
+/// message consists of nothing else.
 class untold_blocks {
   public:
     explicit untold_blocks(const history_position& position) : position_(position) {}
@@ -43,6 +44,7 @@ class untold_blocks {
         position_.left_out.add(type);
         first_ = std::min(first_, index);
     }
+    /// `is_empty`: no block of the content was read.
     void check(const json_cursor& content, bool is_empty) const {
         if (!position_.is_newest || !is_empty || first_ == none) return;
         const json_cursor block = content.item(first_);
@@ -55,8 +57,9 @@ class untold_blocks {
     std::size_t first_ = none;
 };
 
-/// A string, or a list of text blocks joined by line breaks. A block that is nothing but a dropped
-/// billing line leaves nothing. `is_no_text`: of the types that are read elsewhere, or null.
+/// Reads a string, or a list of text blocks, which are joined by line breaks. With
+/// billing_line::dropped the vendor's billing line is removed, and with it a block that has nothing
+/// else. `is_no_text`: whether blocks of a type are read elsewhere and skipped here; may be null.
 std::string parse_plain_text(const json_cursor& content, const messages_limits& limits,
                              const history_position& position,
                              billing_line billing = billing_line::kept,
@@ -90,19 +93,19 @@ std::string parse_plain_text(const json_cursor& content, const messages_limits& 
     return joined;
 }
 
-/// An element with a line of its own for each tag, as models are used to see documents.
+/// Appends <tag>text</tag> and a line break, the form in which models are used to see documents.
 void append_element(std::string& to, std::string_view tag, std::string_view text) {
     to.append("<").append(tag).append(">").append(text).append("</").append(tag).append(">\n");
 }
 
-/// Appends an element for the field, if the document has it.
+/// Appends an element for the field `key`, if the document has it and it is not empty.
 void append_field(std::string& to, const json_cursor& block, std::string_view key) {
     if (!block.find(key)) return;
     const std::string text = string_at(block, key);
     if (!text.empty()) append_element(to, key, text);
 }
 
-/// The text of a document's source; nothing where it is a PDF, in whatever form.
+/// Returns: the text of a document's source; nothing where it is a PDF, in whatever form.
 std::optional<std::string> parse_source(const json_cursor& block, const messages_limits& limits,
                                         const history_position& position) {
     const json_cursor source = block.at("source");
@@ -112,6 +115,7 @@ std::optional<std::string> parse_source(const json_cursor& block, const messages
     return parse_plain_text(source.at("content"), limits, position);
 }
 
+/// Returns: a document as text in elements; for a PDF the line that replaces it.
 std::string parse_document(const json_cursor& block, const messages_limits& limits,
                            const history_position& position) {
     const auto content = parse_source(block, limits, position);
@@ -130,7 +134,9 @@ std::string parse_search_result(const json_cursor& block, const messages_limits&
     return text + "</search_result>";
 }
 
-/// Appends a block of text that a user or a tool hands over. Returns: false for another one.
+/// Appends the text of a block that a user or a tool sends: text, document, search result,
+/// reference to a tool, picture. Returns: false for a block of another type, of which nothing is
+/// appended.
 bool append_text_block(const json_cursor& block, std::string_view type,
                        const messages_limits& limits, const history_position& position,
                        tool_roster& tools, std::string& to) {
@@ -149,7 +155,7 @@ bool append_text_block(const json_cursor& block, std::string_view type,
     return true;
 }
 
-/// A string, or a list of such blocks, joined by line breaks.
+/// Reads a tool's result: a string, or a list of such blocks, joined by line breaks.
 std::string parse_result_content(const json_cursor& content, const messages_limits& limits,
                                  const history_position& position, tool_roster& tools) {
     if (!content.value().is_array()) return parse_plain_text(content, limits, position);
@@ -202,11 +208,13 @@ engine::content_part parse_tool_result(const json_cursor& block, const messages_
     return part;
 }
 
-/// Tools that the vendor's servers ran, and what they found.
+/// Whether the block is a call that the vendor's own servers ran, or its result.
 bool is_of_hosted_tool(std::string_view type) {
     return type.ends_with("_tool_use") || type.ends_with("_tool_result");
 }
 
+/// Reads a thinking block. Its text may come in its signature (thinking_signature.hpp). Complains
+/// where the text is not the one that was signed.
 engine::content_part parse_thinking(const json_cursor& block) {
     const std::string text = string_at(block, "thinking");
     if (auto field = block.find("signature")) {
@@ -220,7 +228,7 @@ engine::content_part parse_thinking(const json_cursor& block) {
     return engine::thinking_part{text};
 }
 
-/// The role whose messages have blocks of this type; absent: both may.
+/// Returns: the role whose messages may have blocks of this type; nothing where all may.
 std::optional<engine::role> owner_of(std::string_view type) {
     for (const char* of_user : {"document", "search_result", "tool_result"})
         if (type == of_user) return engine::role::user;
@@ -229,7 +237,7 @@ std::optional<engine::role> owner_of(std::string_view type) {
     return std::nullopt;
 }
 
-/// Returns: nothing for a block that is left out.
+/// Reads one block of a message of role `from`. Returns: nothing for a block that is left out.
 std::optional<engine::content_part> parse_block(const json_cursor& block, const std::string& type,
                                                 engine::role from, const messages_limits& limits,
                                                 const history_position& position,
@@ -256,7 +264,8 @@ std::optional<engine::tool_definition> parse_tool(const json_cursor& tool,
                                                   const messages_limits& limits,
                                                   left_out_names& left_out);
 
-/// A block of type tool_addition or tool_removal. Returns: false for one that is left out.
+/// Reads a block tool_addition or tool_removal and appends to `text` what it says to the model.
+/// Returns: false for one that is left out.
 bool read_tool_change(const json_cursor& block, std::string_view type,
                       const messages_limits& limits, left_out_names& left_out, tool_roster& tools,
                       std::string& text) {
@@ -278,7 +287,8 @@ bool read_tool_change(const json_cursor& block, std::string_view type,
     return defined.has_value();
 }
 
-/// Reads the messages of one conversation; one that mixes tool results with text becomes several.
+/// Reads the messages of one conversation in order. A message that mixes tool results with text
+/// becomes several messages.
 class message_reader {
   public:
     /// `last_of_user`: index of the last message of role "user".
@@ -286,6 +296,7 @@ class message_reader {
                    std::size_t last_of_user)
         : limits_(limits), position_{left_out}, tools_(tools), last_of_user_(last_of_user) {}
 
+    /// `wire`: the message in the body, number `index`; `is_newest`: it is to be answered.
     void add(const json_cursor& wire, std::size_t index, bool is_newest) {
         wire.as_object();
         position_.is_newest = is_newest;
@@ -296,9 +307,11 @@ class message_reader {
         if (!content.value().is_array()) wrong_content(content, "content");
         add_blocks(content, role);
     }
+    /// Returns: all messages, and last the texts that disappear at the user's next message.
     std::vector<engine::message> take() {
         if (fading_.empty()) return std::move(messages_);
-        // After all of its turn, so that no more than this is read again when it is gone.
+        // Put at the end, before the beginning of an answer: when it disappears, only what follows
+        // it has to be computed again.
         const bool begins_answer =
             !messages_.empty() && messages_.back().from == engine::role::assistant;
         messages_.insert(messages_.end() - (begins_answer ? 1 : 0),
@@ -311,14 +324,15 @@ class message_reader {
         messages_.push_back({role, {engine::text_part{std::move(text)}}});
         tools_.settle(messages_.size() - 1, 0);
     }
-    /// Appends to a text that is joined by line breaks.
+    /// Appends a line, after a line break where the text is not empty.
     static void join(std::string& to, std::string_view line) {
         if (line.empty()) return;
         if (!to.empty()) to += '\n';
         to += line;
     }
 
-    /// One that has nothing to read is none.
+    /// Reads a system message in the middle. One without anything to read adds no message.
+    /// `has_later_user`: a message of the user follows, so a text that disappears there is gone.
     void add_system(const json_cursor& wire, bool has_later_user) {
         position_.is_newest = false;
         const auto content = wire.find("content");
@@ -342,7 +356,7 @@ class message_reader {
         if (!content.value().is_array()) return parse_plain_text(content, limits_, position_);
         return parse_plain_text(content, limits_, position_, billing_line::kept, is_tool_change);
     }
-    /// They come first in their message, a line each.
+    /// Appends what the changes of tools in a content say, a line each.
     void read_tool_changes(const json_cursor& content, std::string& text) {
         const std::size_t count = parse_count(content, limits_.blocks_per_message_max);
         for (std::size_t i = 0; i < count; ++i) {
@@ -357,7 +371,8 @@ class message_reader {
         if (!read_tool_change(block, type, limits_, position_.left_out, tools_, text))
             text.resize(before);
     }
-    /// It is written where it changes: the head of the prompt stays as it is.
+    /// Appends a line about the reasoning effort. It is written here, so that the beginning of the
+    /// prompt, which memories match, stays as it is.
     void add_effort(const json_cursor& config, std::string& text) {
         config.as_object();
         const auto effort = config.find("effort");
@@ -366,7 +381,7 @@ class message_reader {
         join(text, "Reasoning effort from here on: " + said);
     }
 
-    /// What a conversation was before, in fewer words: all before it is left out.
+    /// Reads a summary that replaces all messages before it.
     void add_compaction(const json_cursor& block, engine::message& message) {
         std::string text(summary_head);
         text += string_at(block, "content");
@@ -392,6 +407,7 @@ class message_reader {
         }
     }
 
+    /// Reads a list of blocks. Tool results become messages of role `tool`.
     void add_blocks(const json_cursor& content, engine::role role) {
         const std::size_t count = parse_count(content, limits_.blocks_per_message_max);
         engine::message message{role, {}};
@@ -436,6 +452,7 @@ class message_reader {
     std::string fading_;  // shown until the next message of the user's
 };
 
+/// Returns: whose message it is, before it is checked.
 message_kind kind_of(const json_cursor& message) {
     const auto field = message.find("role");
     const boost::json::value role = field ? field->value() : boost::json::value();
@@ -467,7 +484,8 @@ std::vector<engine::message> parse_message_list(const json_cursor& root,
     return messages;
 }
 
-/// A tool of the vendor's that the client runs: all but its name is known by its type.
+/// Reads a tool that the vendor defines and the client runs. `known`: its definition by type, of
+/// which the client may change the name and `strict`.
 engine::tool_definition parse_client_tool(const json_cursor& tool, engine::tool_definition known,
                                           const messages_limits& limits) {
     const std::string schema = known.parameters_json;
@@ -477,7 +495,8 @@ engine::tool_definition parse_client_tool(const json_cursor& tool, engine::tool_
     return known;
 }
 
-/// Returns: nothing for a tool that the vendor's servers run.
+/// Reads one tool. Returns: nothing for one that the vendor's servers run, which is left out by
+/// name.
 std::optional<engine::tool_definition> parse_tool(const json_cursor& tool,
                                                   const messages_limits& limits,
                                                   left_out_names& left_out) {
@@ -495,8 +514,8 @@ std::optional<engine::tool_definition> parse_tool(const json_cursor& tool,
 
 namespace {
 
-/// Searches that the vendor's servers run find deferred tools for the model. Without them all tools
-/// are in the prompt from the start.
+/// Whether this is a search that the vendor's servers run to find deferred tools for the model.
+/// This server has none, so with it all tools are in the prompt from the start.
 bool is_hosted_search(const json_cursor& tool) {
     auto type = tool.find("type");
     return type && type->value().is_string() && type->as_string().starts_with("tool_search_tool_");
@@ -529,7 +548,8 @@ engine::conversation parse_conversation(const json_cursor& root, const messages_
                                         left_out_names& left_out,
                                         std::optional<engine::tool_lists> of_thread) {
     engine::conversation chat;
-    // Every request sets it again: a client that sends a picture there needs an error.
+    // A system text counts as the newest message (true): every request sends it, and a client that
+    // puts a picture there needs the error.
     const history_position system_position{left_out, true};
     if (auto system = root.find("system"))
         chat.system = parse_plain_text(*system, limits, system_position, billing_line::dropped);

@@ -28,7 +28,8 @@ json::object usage_object(const engine::prompt_usage& usage, int output_tokens) 
             {"service_tier", "standard"}};
 }
 
-/// In the vendor's words, which know of fewer reasons. Null when nothing was missed.
+/// Returns: why not more of the prompt was in memory, in the vendor's words, which know fewer
+/// reasons; null where nothing was missed.
 json::object diagnostics_of(const engine::prompt_usage& usage, const reply_options& options) {
     json::value reason;
     switch (usage.why) {
@@ -54,6 +55,7 @@ json::object diagnostics_of(const engine::prompt_usage& usage, const reply_optio
     return {{"cache_miss_reason", std::move(reason)}};
 }
 
+/// Returns: the signature of a thinking block, which contains the text where the client hides it.
 std::string signature_for(const reply_options& options, std::string_view thinking) {
     return options.hides_thinking ? carrying_signature_of(thinking) : signature_of(thinking);
 }
@@ -63,6 +65,7 @@ struct stop_fields {
     json::value sequence;
 };
 
+/// Returns: stop_reason and stop_sequence of a finished answer.
 stop_fields stop_of(const engine::finished& event, bool has_tool_calls) {
     switch (event.why) {
         // Only a turn that the model ended itself may say tool_use: a client runs the call then.
@@ -100,7 +103,8 @@ std::string block_delta(std::size_t index, std::string_view type, std::string_vi
                      {"delta", json::object{{"type", type}, {field, text}}}});
 }
 
-/// The field safeguard_results, where it is known when the answer ends.
+/// Adds the field safeguard_results. For an answer that is still to be judged it says "error",
+/// until with_verdicts() replaces it.
 void add_safeguards(const reply_options& options, json::object& to) {
     if (options.is_judged)
         to["safeguard_results"] = without_verdicts({}, no_verdict::error);
@@ -183,6 +187,7 @@ std::string message_stream::on_thinking(std::string_view text) {
     return bytes + block_delta(next_index_, "thinking_delta", "thinking", text);
 }
 
+/// Ends the open content block, if any; a thinking block gets its signature first.
 std::string message_stream::close_block() {
     std::string bytes;
     if (state_ == state::in_thinking) {
@@ -249,6 +254,7 @@ std::string message_stream::on_finished(const engine::finished& event) {
     return bytes + last;
 }
 
+/// The events message_delta and message_stop.
 std::string message_stream::ending() const {
     json::object memory;
     add_ending(memory, finished_);

@@ -67,15 +67,16 @@ class message_stream final : public reply_stream {
     std::string ping() const override;
     bool ended() const noexcept override { return state_ == state::ended; }
 
-    /// The whole calls of an answer that is_judged.
+    /// The complete calls of an answer that is_judged.
     const std::vector<judged_call>& calls() const noexcept { return judged_; }
-    /// `bytes`: those that end with on_finished()'s. Returns: the same with these results.
+    /// Puts the verdicts of the judge into the end of the stream. `bytes`: bytes that end with
+    /// those of on_finished(). Returns: the same bytes with `results`.
     std::string with_verdicts(std::string bytes, boost::json::array results);
 
   private:
     enum class state { fresh, between_blocks, in_text, in_thinking, in_call, ended };
     std::string close_block();
-    /// A block of type compaction, from its start to its stop.
+    /// Returns: all events of one block of type compaction.
     std::string whole_summary(const boost::json::object& block);
     std::string ending() const;
 
@@ -107,7 +108,7 @@ class message_collector final : public reply_collector {
 
     /// As message_stream has it.
     const std::vector<judged_call>& calls() const noexcept { return judged_; }
-    /// Returns: the body with these results.
+    /// Returns: the body with the verdicts of the judge.
     std::string with_verdicts(boost::json::array results);
 
   private:

@@ -21,7 +21,8 @@ namespace semantic::protocol::anthropic {
 
 namespace {
 
-/// Fields that may not be lost in silence: without them the request means something else.
+/// Complains of fields that this server does not support and that change what the request means, so
+/// that ignoring them would be wrong.
 void refuse_what_changes_the_meaning(const json_cursor& root) {
     refuse_foreign_fields(root);
     auto servers = root.find("mcp_servers");
@@ -29,6 +30,7 @@ void refuse_what_changes_the_meaning(const json_cursor& root) {
         servers->fail(errc::unsupported, "this server does not call MCP servers");
 }
 
+/// Reads the field `thread`. Complains of fields that the thread keeps from its creation.
 thread_fields parse_thread(const json_cursor& root, const messages_limits& limits) {
     thread_fields fields;
     auto thread = root.find("thread");
@@ -50,7 +52,8 @@ thread_fields parse_thread(const json_cursor& root, const messages_limits& limit
     return fields;
 }
 
-/// The messages; those of a thread with its tools.
+/// Reads the messages. A thread that is continued has its own tools, which `threads` knows; null:
+/// there are no threads.
 engine::conversation parse_chat(const json_cursor& root, const thread_fields& thread,
                                 const messages_limits& limits, thread_reader* threads,
                                 left_out_names& left_out) {
@@ -64,6 +67,7 @@ engine::conversation parse_chat(const json_cursor& root, const thread_fields& th
     return {};
 }
 
+/// Reads tool_choice.
 void parse_tool_choice(const json_cursor& root, messages_request& request) {
     auto choice = root.find("tool_choice");
     if (!choice) return set_tool_use(request, tool_use::when_wanted, true, std::nullopt, root);
@@ -85,7 +89,7 @@ void parse_tool_choice(const json_cursor& root, messages_request& request) {
     set_tool_use(request, use, several, only, place);
 }
 
-/// output_config.format, and output_format as it was called before.
+/// Reads output_config.format, or output_format, its earlier name.
 void parse_format(const json_cursor& root, messages_request& request) {
     auto format = root.find("output_format");
     if (auto config = root.find("output_config")) {
@@ -99,6 +103,8 @@ void parse_format(const json_cursor& root, messages_request& request) {
     set_json_schema(request, format->at("schema"), true);
 }
 
+/// Returns: output_config.effort as "low", "medium" or "high", which higher ones become; nothing
+/// where it is absent.
 std::optional<std::string> parse_effort(const json_cursor& root) {
     auto config = root.find("output_config");
     auto effort = config ? config->find("effort") : std::nullopt;
@@ -111,7 +117,7 @@ std::optional<std::string> parse_effort(const json_cursor& root) {
     return "high";
 }
 
-/// As the vendor has it, a request that does not speak of thinking wants none.
+/// Reads `thinking`. As for the vendor, a request without it does not want any.
 engine::thinking_params parse_thinking_params(const json_cursor& root) {
     engine::thinking_params thinking;
     thinking.enabled = false;
@@ -130,7 +136,7 @@ engine::thinking_params parse_thinking_params(const json_cursor& root) {
     return thinking;
 }
 
-/// Whether thinking blocks come without their text. A display that is not known shows it.
+/// Returns: whether thinking blocks come without their text. An unknown `display` shows it.
 bool parse_display(const json_cursor& root) {
     auto field = root.find("thinking");
     auto display = field ? field->find("display") : std::nullopt;
@@ -156,12 +162,14 @@ std::string parse_user_id(const json_cursor& root, const messages_limits& limits
     return parse_bounded(*user_id, limits.id_bytes_max);
 }
 
-/// A final assistant message is how the answer begins, in the vendor's terms. A request that
-/// answers nothing (max_tokens 0) may end with one that is done.
-void parse_end(const json_cursor& root, const engine::output_form& form, bool thinks, bool answers,
-               engine::conversation& chat) {
+/// Decides where the prompt ends: as for the vendor, a final assistant message is the beginning of
+/// the answer; only a request that asks for no answer (max_tokens 0) may end with a complete one.
+/// Complains where the beginning cannot be continued.
+void parse_end(const json_cursor& root, const engine::output_form& form, bool thinks,
+               bool wants_answer, engine::conversation& chat) {
     if (!root.ok()) return;
-    parse_prompt_end(root, answers ? last_answer::goes_on : last_answer::is_history, form, chat);
+    parse_prompt_end(root, wants_answer ? last_answer::goes_on : last_answer::is_history, form,
+                     chat);
     if (!root.ok() || chat.end != engine::prompt_end::inside_answer) return;
     const json_cursor list = root.at("messages");
     const json_cursor last = list.item(list.as_array().size() - 1);
@@ -179,7 +187,8 @@ bool may_compact(const context_edits& edits) {
         edits.list, [](const auto& each) { return std::holds_alternative<compact>(each); });
 }
 
-/// The edits, and what it takes to continue after a summary.
+/// Reads context_management, and keeps what a second request after a summary needs: the body
+/// without messages and edits.
 void parse_edits(const json_cursor& root, const messages_limits& limits, left_out_names& left_out,
                  messages_request& request) {
     request.edits = parse_context_edits(root, limits, left_out);
@@ -192,6 +201,7 @@ void parse_edits(const json_cursor& root, const messages_limits& limits, left_ou
     request.rest_of_body = to_text(std::move(rest));
 }
 
+/// Reads the whole body. Fields that later ones are checked against are read first.
 messages_request parse_root(const json_cursor& root, const messages_limits& limits,
                             thread_reader* threads) {
     messages_request request;

@@ -21,11 +21,11 @@ struct messages_limits : request_limits {
     std::size_t blocks_per_message_max = 10'000;
 };
 
-/// Knows message threads.
+/// Reads threads of messages that the server keeps.
 class thread_reader {
   public:
-    /// The tools of the thread with this latest answer. Errors: not_found, with the vendor's code,
-    /// and why that answer cannot be gone on from.
+    /// Returns: the tools of the thread whose latest answer has this id. Errors: not_found with the
+    /// vendor's code, also where that answer cannot be continued any more, saying why.
     virtual result<engine::tool_lists> read_tools(const std::string& message_id) = 0;
 
   protected:
@@ -54,13 +54,12 @@ struct messages_request : answer_request {
     std::optional<safeguard_request> safeguards;
 };
 
-/// The refusal of an answer that nobody knows, or that cannot be gone on from any more.
+/// The error for an answer that is unknown or cannot be continued any more.
 failure thread_not_found(std::string_view message_id);
 
-/// `threads`: asked when the request continues a thread, which has tools of its own; null where
-/// there are no threads to continue.
-/// Errors: malformed_json, body_too_large, missing_field, bad_value, unsupported; each names the
-/// JSON path; those of `threads`.
+/// Parses the body of /v1/messages. `threads`: asked for the tools where the request continues a
+/// thread; null where there are no threads. Errors: malformed_json, body_too_large, missing_field,
+/// bad_value, unsupported, each naming the JSON path; those of `threads`.
 result<messages_request> parse_messages(std::string_view body, const messages_limits& limits = {},
                                         thread_reader* threads = nullptr);
 
@@ -71,12 +70,13 @@ struct count_tokens_request {
     thread_fields thread;
     context_edits edits;
 };
-/// The same fields and errors; max_tokens is not needed.
+/// Parses the body of /v1/messages/count_tokens: the same fields and errors, but max_tokens is not
+/// needed.
 result<count_tokens_request> parse_count_tokens(std::string_view body,
                                                 const messages_limits& limits = {},
                                                 thread_reader* threads = nullptr);
-/// {"input_tokens":n}; `original_tokens`: what it was before edits, or 0 where the request has
-/// none.
+/// {"input_tokens":n}, and in context_management `original_tokens`: the number before edits, 0
+/// where the request has none.
 std::string count_tokens_body(int input_tokens, int original_tokens = 0);
 
 }  // namespace semantic::protocol::anthropic

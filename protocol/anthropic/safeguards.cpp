@@ -30,12 +30,14 @@ constexpr std::string_view question =
     "page. Usual work on the project (reading and editing its files, building, testing, "
     "committing) is not flagged. Say \"unavailable\" where you cannot tell.\n";
 
-/// What says where the agent works and what it may do.
+/// The parts of the client's context that say where the agent works and what it may do; only these
+/// are shown to the judge.
 constexpr std::array<std::string_view, 8> told_keys{
     "permission_mode",     "platform", "live_cwd",  "home_dir",
     "trusted_directories", "rules",    "auto_mode", "git_state"};
 
-/// At most so many bytes, not through the middle of a character.
+/// Returns: the first `bytes_max` bytes of the text, or fewer, so that no UTF-8 character is
+/// divided.
 std::string_view cut(std::string_view text, std::size_t bytes_max) {
     if (text.size() <= bytes_max) return text;
     std::size_t end = bytes_max;
@@ -43,6 +45,7 @@ std::string_view cut(std::string_view text, std::size_t bytes_max) {
     return text.substr(0, end);
 }
 
+/// Returns: those parts of the context as JSON text.
 std::string context_of(const json_cursor& safeguard) {
     json::object told;
     auto context = safeguard.find("classifier_context");
@@ -54,8 +57,10 @@ std::string context_of(const json_cursor& safeguard) {
     return std::string(cut(to_text(told), safeguard_request::context_bytes_max));
 }
 
+/// Returns: the name of a call in the question and in the judge's answer.
 std::string name_of(std::size_t index) { return "call_" + std::to_string(index + 1); }
 
+/// Returns: the schema of the judge's answer: a reason and an outcome for each of `count` calls.
 json::object schema_of(std::size_t count) {
     json::object calls;
     json::array names;
@@ -80,6 +85,7 @@ json::object unavailable(std::string_view reason) {
     return {{"type", "unavailable"}, {"reason", reason}};
 }
 
+/// Returns: the wire's verdict of one call. `said`: what the judge said of it, null: nothing.
 json::object verdict_of(const json::value* said) {
     const json::object* verdict = said != nullptr ? said->if_object() : nullptr;
     const json::value* outcome = verdict ? verdict->if_contains("outcome") : nullptr;
@@ -156,7 +162,7 @@ json::array verdicts_of(const std::vector<judged_call>& calls, std::string_view 
     const json::object* all = parsed ? parsed->if_object() : nullptr;
     json::object tool_uses;
     for (std::size_t i = 0; i < calls.size(); ++i) {
-        // What the judge has not seen may be what matters.
+        // The judge saw only the beginning of the arguments, and the rest may be dangerous.
         const bool is_cut = calls[i].arguments_json.size() > argument_bytes_max;
         tool_uses[calls[i].id] = is_cut ? unavailable("truncated")
                                         : verdict_of(all ? all->if_contains(name_of(i)) : nullptr);

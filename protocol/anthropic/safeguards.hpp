@@ -26,7 +26,8 @@ struct safeguard_request {
     std::string context;  // what the client says of its surroundings, as JSON; may be cut
 };
 
-/// Safeguards of other types are left out by name. Returns: nothing where none is asked for.
+/// Reads `safeguards`. Those of unknown types are left out by name. Returns: nothing where none of
+/// the known type is asked for.
 std::optional<safeguard_request> parse_safeguards(const json_cursor& root,
                                                   left_out_names& left_out);
 
@@ -40,17 +41,21 @@ struct judged_call {
 /// The most calls of one answer that are judged; further ones are "unavailable".
 constexpr std::size_t judged_calls_max = 8;
 
-/// The question to the judge after the answer, and the form of its own answer: an outcome for each
-/// call. `wanted` has the conversation that was answered, with the answer.
+/// Turns `wanted` into a request to the judge: appends the question about `calls` and sets the form
+/// of the judge's answer, an outcome for each call. `wanted`: a request with the conversation that
+/// was answered, and the answer.
 void ask_for_verdicts(const safeguard_request& request, const std::vector<judged_call>& calls,
                       engine::generation_request& wanted);
 
 /// Why there is no verdict, in the wire's words.
 enum class no_verdict { timeout, error, input_too_long };
 
-/// The field safeguard_results. `said`: the judge's answer.
+/// Returns: the field safeguard_results from what the judge `said`. A call without a usable outcome
+/// is "unavailable".
 boost::json::array verdicts_of(const std::vector<judged_call>& calls, std::string_view said);
+/// Returns: the field where the judge gave no answer: every call is "unavailable", and why.
 boost::json::array without_verdicts(const std::vector<judged_call>& calls, no_verdict why);
+/// Returns: the field of a server that does not judge.
 boost::json::array unsupported_safeguards();
 
 }  // namespace semantic::protocol::anthropic

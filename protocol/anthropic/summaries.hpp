@@ -14,17 +14,18 @@
 
 namespace semantic::protocol::anthropic {
 
-/// The field `compaction`.
+/// Reads the field `compaction`, which makes the answer a summary of the conversation.
 void parse_compaction(const json_cursor& root, messages_request& request);
 
-/// The blocks that take the body's `tools` to those that may be called now.
+/// Returns: the blocks tool_addition and tool_removal that lead from the body's `tools` to those
+/// that may be called at the end of the conversation.
 boost::json::array tool_changes_of(const json_cursor& root, const engine::conversation& chat);
 
 /// {"type": "compaction", "content", "tool_changes"}; content is null where there is no summary.
 boost::json::object compaction_block(std::string_view summary, boost::json::array tool_changes);
 
-/// The body of the request that continues after its own summary. `rest`:
-/// messages_request::rest_of_body; `block`: compaction_block()'s.
+/// Returns: the body of a request that continues the conversation after its summary. `rest`:
+/// messages_request::rest_of_body; `block`: from compaction_block().
 std::string body_behind_summary(std::string_view rest, boost::json::object block);
 
 }  // namespace semantic::protocol::anthropic
