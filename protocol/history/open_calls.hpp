@@ -14,9 +14,11 @@ namespace semantic::protocol {
 /// the oldest call of its tool, or of the oldest of all.
 class open_calls {
   public:
-    /// Returns: the call's id, one of this server's where it has none.
+    /// Adds a call of `tool`. Returns: its id, one that this server makes where `id` is empty.
     std::string add(std::string id, std::string tool);
-    /// Returns: the id of the call; empty where the result names none and no call is open.
+    /// Assigns a result to a call. Returns: the id that it names; without one the id of the oldest
+    /// open call of `tool`, or of any tool where `tool` is empty, too. Where no such call is open:
+    /// `tool`, which may be empty.
     std::string take(const std::string& id, const std::string& tool);
 
   private:
@@ -25,7 +27,8 @@ class open_calls {
         bool is_taken = false;
     };
     using positions = std::deque<std::size_t>;  // in calls_, oldest first
-    /// Returns: the first of them that waits, which then does no more.
+    /// Returns: the id of the first call in `of_calls` that still waits, which counts as answered
+    /// from now on; empty where none waits.
     std::string take_first(positions& of_calls);
 
     std::vector<call> calls_;

@@ -16,7 +16,7 @@ namespace json = boost::json;
 
 namespace {
 
-/// As much of `name` as a reply repeats, not through the middle of a character.
+/// Returns: the first 64 bytes of a name at most; no UTF-8 character is divided.
 std::string_view cut_name(std::string_view name) {
     if (name.size() <= left_out_names::name_bytes_max) return name;
     std::size_t end = left_out_names::name_bytes_max;
@@ -31,7 +31,7 @@ constexpr std::array<std::string_view, 10> names_of_items{
 
 constexpr std::size_t opaque_bytes_min = 256;
 
-/// Whether it is bytes, written as text, or sealed.
+/// Whether a model could not read the value: sealed text, signatures, bytes in base 64.
 bool is_opaque(std::string_view key, const json::value& value) {
     if (key.starts_with("encrypted_") || key == "signature" || key == "logprobs") return true;
     const json::string* text = value.if_string();
@@ -44,7 +44,8 @@ bool is_opaque(std::string_view key, const json::value& value) {
            });
 }
 
-/// As deep as the parser lets a body nest.
+/// Returns: the value without opaque members, at any depth. The recursion is as deep as the parser
+/// lets a body nest.
 json::value readable(const json::value& value) {
     if (const json::array* list = value.if_array()) {
         json::array made;
@@ -60,6 +61,7 @@ json::value readable(const json::value& value) {
     return made;
 }
 
+/// Returns: the members of an item that are its content and can be read.
 json::object readable_members_of(const json::value& item) {
     json::object made;
     const json::object* object = item.if_object();
@@ -86,7 +88,7 @@ std::size_t newest_position(std::size_t count,
     std::size_t newest = count - 1;
     if (newest > 0 && kind_at(newest) == message_kind::of_assistant) --newest;
     while (newest > 0 && kind_at(newest) == message_kind::of_system) --newest;
-    // After an answer that is done there are system texts alone.
+    // After a complete answer only system texts follow: the newest message begins after it.
     if (kind_at(newest) == message_kind::of_assistant) return std::min(newest + 1, count - 1);
     const auto is_result = [&](std::size_t index) {
         return kind_at(index) == message_kind::result;
@@ -151,7 +153,8 @@ std::string read_call_name(const json_cursor& call, std::size_t bytes_max) {
 
 namespace {
 
-/// `json` without white space between its parts; numbers and escapes stay as they are spelled.
+/// Returns: JSON text without white space between its parts. Numbers and escapes keep their
+/// spelling, which parsing and writing it again would not guarantee.
 std::string compacted(std::string_view json) {
     std::string out;
     bool in_string = false, is_escaped = false;

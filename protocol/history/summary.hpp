@@ -17,11 +17,12 @@ inline constexpr int summary_tokens_max = 1024;
 /// The question to the model after the conversation.
 std::string_view summary_question();
 
-/// Makes the request one for a summary of its conversation. The tools stay in the prompt, so that
-/// the memory of the conversation matches, and are not called. `question`: what is asked.
+/// Changes the request into one for a summary of its conversation; `question` is what the model is
+/// asked. The tools stay in the prompt, so that the memory of the conversation matches, but are not
+/// called.
 void ask_for_summary(answer_request& request, std::string_view question);
 
-/// Takes the text of a summary that nobody is sent.
+/// Collects the text of a summary that is not sent to the client.
 class summary_collector final : public reply_collector {
   public:
     void on_admitted(const engine::admitted&) override {}

@@ -15,6 +15,8 @@ bool is_same(const engine::tool_definition& one, const engine::tool_definition& 
 
 }  // namespace
 
+/// `lists.told` is the list at the head of the prompt; `lists.callable`, if it is there, names the
+/// tools that may be called after earlier changes.
 tool_roster::tool_roster(engine::tool_lists lists)
     : head_(std::move(lists.told)), has_changed_(lists.callable.has_value()) {
     for (std::size_t i = 0; i < head_.size(); ++i) {
@@ -32,6 +34,7 @@ tool_roster::tool_roster(engine::tool_lists lists)
         if (known_tool* found = find(each.name)) found->is_told = found->is_callable = true;
 }
 
+/// Adds a known tool that is not in the prompt yet.
 void tool_roster::add(engine::tool_definition tool) {
     index_.emplace(tool.name, tools_.size());
     std::string name = tool.name;
@@ -49,6 +52,8 @@ void tool_roster::admit(std::string_view name, std::string& text) {
     text.append("There is no tool ").append(name).append(".");
 }
 
+/// Makes a tool callable. Where its definition is in the prompt already, appends a sentence; else
+/// notes that the definition is to be put at the end of `text`.
 void tool_roster::tell(known_tool& found, std::string& text) {
     has_changed_ = has_changed_ || !found.is_callable;
     found.is_callable = true;
@@ -68,7 +73,7 @@ bool tool_roster::define(engine::tool_definition tool, std::string& text) {
         add(std::move(tool));
         found = &tools_.back();
     } else if (!is_same(definition_of(*found), tool)) {
-        // From here on it is the newer one that counts.
+        // From here on the newer definition holds.
         found->own = std::make_shared<engine::tool_definition>(std::move(tool));
         found->is_told = false;
         has_changed_ = true;
@@ -95,19 +100,19 @@ bool tool_roster::restart(bool forgets, std::string& text) {
     pending_.clear();
     placed_.clear();
     for (known_tool& each : tools_) {
-        const bool stands_at_head = each.at_head != none && !each.own;
-        each.is_told = stands_at_head;
+        const bool is_at_head = each.at_head != none && !each.own;
+        each.is_told = is_at_head;
         if (forgets) {
             each.is_callable = each.at_head != none;
             each.is_told = each.at_head != none;
             if (each.at_head != none) each.own.reset();
             continue;
         }
-        if (stands_at_head == each.is_callable) continue;
+        if (is_at_head == each.is_callable) continue;
         text += '\n';
         if (each.is_callable)
             tell(each, text);
-        else if (stands_at_head)
+        else if (is_at_head)
             text.append("The tool ").append(each.name).append(" can no longer be called.");
     }
     if (forgets) has_changed_ = false;

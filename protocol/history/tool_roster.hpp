@@ -21,32 +21,34 @@ namespace semantic::protocol {
 class tool_roster {
   public:
     static constexpr std::size_t tools_max = 1'000;  // with those of messages
-    /// Each looks at every tool, so that only a bound on both bounds the work.
+    /// A restart looks at every tool, so that both numbers together bound the work.
     static constexpr std::size_t restarts_max = 1'000;
 
     tool_roster() = default;
     explicit tool_roster(engine::tool_lists lists);
 
-    /// A tool that is known by its name can be called from here on. A name that is not known is
-    /// written as text, and is no tool.
+    /// Makes a known tool callable from here on, and appends its definition or a sentence to
+    /// `text`. An unknown name becomes a sentence that there is no such tool.
     void admit(std::string_view name, std::string& text);
-    /// The same of a tool that is defined here. One that is known already, and the same, is
-    /// admitted. Returns: false where there would be more than tools_max.
+    /// The same for a tool that the message defines. One that is known already with the same
+    /// definition is only admitted. Returns: false where there would be more than tools_max tools.
     bool define(engine::tool_definition tool, std::string& text);
-    /// It can be called no more.
+    /// Makes a tool uncallable from here on, and appends a sentence.
     void withdraw(std::string_view name, std::string& text);
     /// Whether a definition waits for the part that has its text.
     bool has_pending() const noexcept { return !pending_.empty(); }
-    /// All that was said before is left out of the prompt, and `text` replaces it: it says what
-    /// had changed. `forgets`: instead, nothing has. Returns: false, and does nothing, after
-    /// restarts_max others.
+    /// Begins again after a summary: everything before it is left out of the prompt, `text`
+    /// replaces it, and gets sentences about the tools that differ from the list at the head.
+    /// `forgets`: instead, the changes of tools are forgotten. Returns: false, and does nothing,
+    /// after restarts_max others.
     bool restart(bool forgets, std::string& text);
-    /// What is wrong then.
+    /// The sentence about that.
     static std::string too_many_restarts();
-    /// The text that admit() and define() were given is part `part` of message `message`.
+    /// Call when the text that admit() and define() appended to has become part `part` of message
+    /// `message`: definitions that wait are placed there.
     void settle(std::size_t message, std::size_t part);
 
-    /// Moves all of it into `chat`.
+    /// Moves the tools and the places of their definitions into `chat`.
     void hand_over(engine::conversation& chat);
 
   private:

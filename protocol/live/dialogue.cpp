@@ -16,12 +16,14 @@ namespace json = boost::json;
 
 constexpr json_limits limits{message_bytes_max, 4, 64};
 
+/// Returns: a message of this type with the members of `rest`.
 std::string typed(const char* type, json::object rest = {}) {
     json::object message{{"type", type}};
     for (auto& [key, value] : rest) message[key] = std::move(value);
     return to_text(json::value(std::move(message)));
 }
 
+/// Returns: a key in a message; nothing where it is absent or empty.
 std::optional<std::string> key_at(const json_cursor& from, std::string_view name) {
     const auto field = from.find(name);
     if (!field || field->value() == json::value("")) return std::nullopt;
@@ -53,6 +55,7 @@ std::string too_slow_message(std::size_t messages) {
                                          " messages wait to be read: connect again for a snapshot");
 }
 
+/// Sends an error and closes the connection.
 answer dialogue::end(std::string_view code, std::string_view message, close_code why) {
     stage_ = stage::closed;
     return {error_message(code, message), {}, false, why};
@@ -84,6 +87,8 @@ answer dialogue::said_binary() {
     return end("binary", "messages are text", close_code::unsupported);
 }
 
+/// Counts a message against the client's rate: messages_at_once in reserve, refilled by
+/// messages_a_second. Returns: whether it is within the rate.
 bool dialogue::takes_message(time now) {
     const double seconds = std::chrono::duration<double>(now - last_).count();
     allowance_ = std::min(messages_at_once, allowance_ + seconds * messages_a_second);

@@ -36,9 +36,10 @@ struct shown_keys {
     std::optional<std::string> admin_key{};
 };
 
+/// What the connection does next.
 struct answer {
-    std::string send{};  // a message; empty: none
-    std::optional<shown_keys> judge{};
+    std::string send{};                 // a message; empty: none
+    std::optional<shown_keys> judge{};  // keys that the caller checks, then welcomed() or refused()
     bool wants_snapshot = false;
     std::optional<close_code> close{};
 };
@@ -49,14 +50,16 @@ class dialogue {
   public:
     using time = std::chrono::steady_clock::time_point;
 
-    /// `is_known`: the handshake's own headers said who this is.
+    /// The connection is open. `is_known`: headers of the handshake have authenticated the client.
     answer opened(bool is_known, time now);
+    /// The client sent a text message, or a binary one, which is refused.
     answer said(std::string_view message, time now);
     answer said_binary();
-    /// `greeting_time` has passed.
+    /// `greeting_time` has passed: a client that has not shown its keys is refused.
     answer waited();
-    /// The keys are good: `is_admin` sees all tenants.
+    /// The keys that `judge` asked about are valid. `is_admin`: the client sees all tenants.
     answer welcomed(bool is_admin);
+    /// The keys are not valid; `why` is the sentence for the client.
     answer refused(std::string_view why);
 
     stage now() const noexcept { return stage_; }

@@ -19,6 +19,7 @@ double milliseconds(std::chrono::microseconds time) {
     return static_cast<double>(time.count()) / 1000;
 }
 
+/// Returns: a fault without directories, cut to fault_bytes_max.
 std::string shortened(const std::string& text) {
     return without_directories(text).substr(0, fault_bytes_max);
 }
@@ -34,7 +35,7 @@ json::object difference_of(const text_difference& found) {
             {"sent", found.sent}};
 }
 
-/// Makes each kind's fields.
+/// Returns, for each kind of event, its JSON object; `from`: who looks.
 struct describe {
     const viewpoint& from;
 
@@ -103,6 +104,7 @@ struct describe {
     }
 };
 
+/// Returns the tenant that an event belongs to.
 struct find_owner {
     const storage::tenant_id* operator()(const request_arrived& e) const { return &e.tenant; }
     const storage::tenant_id* operator()(const request_ended& e) const { return &e.tenant; }
@@ -110,7 +112,7 @@ struct find_owner {
     const storage::tenant_id* operator()(const auto& e) const { return &e.agent.tenant(); }
 };
 
-/// Null: it has none.
+/// Returns: the tenant of an event; null for a step, which several may share.
 const storage::tenant_id* owner_of(const activity_kind& kind) {
     return std::visit(find_owner{}, kind);
 }

@@ -14,24 +14,25 @@
 
 namespace semantic::protocol::live {
 
-/// The events that a viewer sees: one tenant's, or all for an admin, but no texts.
+/// Which events a viewer sees: those of one tenant, or all for an admin, but then without texts.
 struct viewpoint {
     std::optional<storage::tenant_id> tenant{};  // absent: an admin's
     bool sees(const storage::tenant_id& owner) const { return !tenant || *tenant == owner; }
 };
 
-/// The name of a tenant for an admin: the first digits of its salt; "default" for the one of
-/// a server without keys.
+/// Returns: the name under which an admin sees a tenant: the first 8 hex digits of its salt;
+/// "default" for the tenant of a server without keys.
 std::string tenant_name(const storage::tenant_id& tenant);
 
 using event_list = boost::json::array;
-/// Events that are no steps, each an object with "event" and "at" (ms since 1970).
+/// Returns: the events that the viewer sees, but for steps, each an object with "event" and "at"
+/// (ms since 1970).
 event_list events_of(std::span<const engine::activity> all, const viewpoint& from);
-/// The last of the steps, and how many there were: {"steps","took_ms","decoding":[{"request",
-/// "agent"}…],"chunk":{…,"tokens"}|null,"others"}; null where there was none. `others`: sequences
-/// of other tenants.
+/// Returns: the last step and how many there were: {"steps","took_ms","decoding":[{"request",
+/// "agent"}…],"chunk":{…,"tokens"}|null,"others"}; null where there was none. `others`: how many
+/// sequences of other tenants were in it.
 boost::json::value step_of(std::span<const engine::activity> all, const viewpoint& from);
-/// Whether what is shown of the tenant's agents may have changed by these.
+/// Whether any of these events may change what the viewer sees of its agents.
 bool touches(std::span<const engine::activity> all, const viewpoint& from);
 
 }  // namespace semantic::protocol::live

@@ -62,7 +62,8 @@ std::vector<std::string> kv_event_stream::changes(
     return made;
 }
 
-/// Blocks that are known already are left out, and cut the run in two.
+/// Adds events for a run of stored blocks, each of at most blocks_max blocks. Blocks that the
+/// follower knows are left out, which divides the run.
 void kv_event_stream::add(const storage::blocks_stored& stored) {
     std::size_t begin = 0;
     for (std::size_t i = 0; i < stored.names.size(); ++i) {
@@ -74,6 +75,7 @@ void kv_event_stream::add(const storage::blocks_stored& stored) {
     add_part(stored, begin, stored.names.size());
 }
 
+/// Adds one event for the blocks [begin, end) of a run.
 void kv_event_stream::add_part(const storage::blocks_stored& stored, std::size_t begin,
                                std::size_t end) {
     if (begin >= end) return;
@@ -99,6 +101,7 @@ void kv_event_stream::add(const storage::blocks_removed& removed) {
               R"(,"medium":"DISK"})");
 }
 
+/// Appends an event to the message under way, or begins another one where it would get too long.
 void kv_event_stream::add_event(const std::string& event) {
     if (!open_.empty() && open_.size() + event.size() > message_bytes)
         bodies_.push_back(std::exchange(open_, {}));
@@ -106,6 +109,7 @@ void kv_event_stream::add_event(const std::string& event) {
     open_ += event;
 }
 
+/// Returns: the oldest message that is not sent, with its header.
 std::string kv_event_stream::finish(double now, bool is_snapshot) {
     std::string body;
     if (bodies_.empty()) {

@@ -26,13 +26,15 @@ class kv_event_stream {
     static constexpr std::size_t blocks_max = 64;             // of an event
     static constexpr std::size_t message_bytes = 256 * 1024;  // about; one event may be longer
 
-    /// The first message: what was known of this server before counts no more.
+    /// The first message to a follower: it forgets what it knew of this server. `now`: seconds
+    /// since 1970.
     std::string cleared(double now);
-    /// The blocks that exist when a follower connects. May return nothing, or several messages.
+    /// Returns: messages with the blocks that exist when a follower connects; possibly none, or
+    /// several.
     std::vector<std::string> snapshot(std::span<const storage::blocks_stored> stored, double now);
-    /// Follows the snapshot's last message, so that a follower knows that it has all.
+    /// Returns: the message after those, by which a follower knows that it has all of them.
     std::string snapshot_over(double now);
-    /// The events since then. As above.
+    /// Returns: messages with the events since then; possibly none, or several.
     std::vector<std::string> changes(std::span<const storage::kv_event_feed::message> events,
                                      double now);
 

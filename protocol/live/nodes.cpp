@@ -36,7 +36,7 @@ json::object object_of(const node_facts& facts) {
             {"uploads_pending", facts.uploads_pending}};
 }
 
-/// At most text_bytes_max, and no part of a character.
+/// Returns: the first text_bytes_max bytes at most; no UTF-8 character is divided.
 std::string shortened(const json::string& text) {
     std::size_t end = std::min(text.size(), text_bytes_max);
     while (end > 0 && end < text.size() && (text[end] & 0xC0) == 0x80) --end;
@@ -58,6 +58,8 @@ std::uint64_t number_in(const json::object& from, std::string_view name) {
                : 0;
 }
 
+/// Returns: what another node says of itself, read field by field with bounds; nothing where it is
+/// no JSON object.
 std::optional<node_facts> read_facts(std::string_view says) {
     boost::system::error_code error;
     json::parse_options strict;

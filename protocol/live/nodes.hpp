@@ -29,10 +29,11 @@ struct shown_node {
     std::string says;  // node_text() of its facts, or anything
 };
 
-/// One line, for other servers to read with nodes_text().
+/// Returns: the facts as one line, which other servers read in nodes_text().
 std::string node_text(const node_facts& facts);
-/// [{"id","url":text|null,"self","silent","version","phase","models",…}]; "silent" after a few
-/// seconds. Of a node that says nothing understandable the facts are null.
+/// Returns: [{"id","url":text|null,"self","silent","version","phase","models",…}]; "silent":
+/// nothing was heard for more than 5 seconds. Where a node's text cannot be read its facts are
+/// null.
 std::string nodes_text(std::span<const shown_node> nodes);
 
 }  // namespace semantic::protocol::live

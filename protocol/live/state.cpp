@@ -12,6 +12,7 @@ namespace {
 
 namespace json = boost::json;
 
+/// Returns: the beginning of a message, whose members and closing brace follow.
 std::string opening(const char* type, std::uint64_t seq) {
     return std::string("{\"type\":\"") + type + "\",\"seq\":" + std::to_string(seq);
 }
@@ -25,7 +26,8 @@ void add_item(std::string& list, const std::string& item) {
     list += item;
 }
 
-/// {"changed":[…],"gone":[…]}; empty where all are as they were.
+/// Returns: {"changed":[…],"gone":[…]}, the agents that differ between two states; empty where none
+/// does.
 std::string changes(const shown_agents& before, const shown_agents& now) {
     if (&before == &now) return {};
     std::string changed;

@@ -28,16 +28,18 @@ struct shown_state {
     std::string gauges = "null";
 };
 
+/// What happened between two states.
 struct happened {
     boost::json::array events{};
     boost::json::value step{};
     std::uint64_t missed = 0;  // events that nobody fetched in time
 };
 
-/// {"type":"snapshot","seq",…all of it,"recent":[events]}
+/// Returns: {"type":"snapshot","seq",…the whole state,"recent":[events]}.
 std::string snapshot_message(const shown_state& now, const boost::json::array& recent,
                              std::uint64_t seq);
-/// {"type":"delta","seq",…what has changed}; empty where nothing has.
+/// Returns: {"type":"delta","seq",…the members that differ between two states, and `news`}; empty
+/// where nothing changed.
 std::string delta_message(const shown_state& before, const shown_state& now, const happened& news,
                           std::uint64_t seq);
 
@@ -50,8 +52,8 @@ struct pool_gauges {
     std::uint64_t agents_dirty = 0;
     std::uint64_t state_bytes = 0;  // part of held_bytes: recurrent states
 };
-/// Gauges of the whole server, the same for all viewers: counters since the model was loaded, and
-/// what is now.
+/// Returns: the gauges of the whole server, the same for all viewers: counters since the model was
+/// loaded, and current values.
 std::string gauges_text(const engine::engine_probe& work, const storage::store_probe& store,
                         const pool_gauges& pool);
 
