@@ -20,11 +20,13 @@ const agent& agent_at(const session& s, int index) {
     return s.agents[static_cast<std::size_t>(index)];
 }
 
+/// Returns: the id of an agent by its index; null for `nobody`.
 json::value id_of(const session& s, int index) {
     if (index == nobody) return nullptr;
     return json::value(agent_at(s, index).id);
 }
 
+/// Returns: the word of the wire for a value.
 template <class Enum, class Names>
 const char* word_of(const Names& names, Enum value) {
     return names[static_cast<std::size_t>(index_of(value))];
@@ -56,6 +58,7 @@ json::object status_object(const session& s) {
             {"agent_states", agent_states(s)}};
 }
 
+/// Returns: a line of the transcript as clients see it.
 json::object message_object(const session& s, const line& l) {
     std::string id = "system", name = l.sender_name.empty() ? "System" : l.sender_name;
     if (l.sender != nobody) {
@@ -71,7 +74,7 @@ json::object message_object(const session& s, const line& l) {
     return out;
 }
 
-/// The message of a turn; a turn in which nothing was said has no id.
+/// Returns: the message of a turn; without an id where nothing was said.
 json::object message_object(const session& s, const turn_report& report) {
     line shown{report.event.text.empty() ? "" : report.event.line_id, report.event.agent};
     shown.text = report.event.text;
@@ -89,6 +92,7 @@ json::object usage_object(const turn_report& report) {
     return out;
 }
 
+/// Returns: a question with its votes and their result.
 json::object question_object(const session& s, const question& asked) {
     const tally result = tally_in(s, asked);
     json::array votes, counts;
@@ -119,6 +123,7 @@ std::string event_of(std::string_view name, json::object fields) {
     return sse_event(name, to_text(fields));
 }
 
+/// `is_round`: for a round, whose speakers the client does not choose.
 turn_request read_turn(const json_cursor& root, bool is_round, const request_limits& limits) {
     turn_request out;
     for (const char* key : {"agent_id", "to_agent_id"}) {
@@ -137,6 +142,7 @@ turn_request read_turn(const json_cursor& root, bool is_round, const request_lim
     return out;
 }
 
+/// Reads a list of at most `count_max` choices.
 std::vector<std::string> parse_words(const json_cursor& list, std::size_t count_max) {
     std::vector<std::string> out;
     const std::size_t count = parse_count(list, count_max);

@@ -22,7 +22,7 @@ namespace semantic::protocol::coordination {
 
 inline constexpr std::size_t whisper_characters_max = 5'000;
 
-/// How agents are asked; all of it may be left out, and the body too.
+/// How the agents' answers are sampled. Every field may be left out, and the body too.
 struct answer_wish {
     int max_tokens = 256;
     engine::sampling_params sampling{};
@@ -32,20 +32,21 @@ struct turn_request {
     turn_wish wish;
     answer_wish answer;
 };
-/// {"agent_id", "to_agent_id", "max_tokens", "thinking", "temperature", ...}, of a round without
-/// the first two. Errors: as read_object(); bad_value.
+/// Parses {"agent_id", "to_agent_id", "max_tokens", "thinking", "temperature", ...}. `is_round`: of
+/// a whole round, where the first two are refused. Errors: as read_object(); bad_value.
 result<turn_request> parse_turn(std::string_view body, bool is_round,
                                 const request_limits& limits = {});
 
 struct whisper_request {
     std::string from, to, text;
 };
-/// {"from_agent_id", "to_agent_id", "content"}
+/// Parses {"from_agent_id", "to_agent_id", "content"}.
 result<whisper_request> parse_whisper(std::string_view body, const json_limits& limits = {});
-/// As an event. Errors: not_found, bad_value, conflict.
+/// Returns: the event that a whisper is in this session; `line_id`: the id of its line. Errors:
+/// not_found, bad_value, conflict.
 result<whispered> whisper_in(const session& s, const whisper_request& wish, std::string line_id);
 
-/// {"agent_id", "question", "choice", "ranking"}
+/// Parses {"agent_id", "question", "choice", "ranking"}.
 result<cast_vote> parse_vote(std::string_view body, const json_limits& limits = {});
 
 struct decision_request {
@@ -53,7 +54,7 @@ struct decision_request {
     std::vector<std::string> choices;
     engine::sampling_params sampling{};
 };
-/// {"question", "choices", "temperature", ...}: the agents vote.
+/// Parses {"question", "choices", "temperature", ...}, by which all agents are asked to vote.
 result<decision_request> parse_decision(std::string_view body, const request_limits& limits = {});
 
 /// A turn that was taken, and what it cost.
@@ -66,18 +67,23 @@ struct turn_report {
     int read_ahead_tokens = 0;  // computed for its agent before the turn; they count as reused
 };
 
+// The bodies of replies. Each takes the session as it is after the request.
 std::string created_body(const session& s);
 std::string status_body(const session& s);
-/// The transcript of a session that may be long, made of its lines some at a time.
+/// Builds the body with a session's transcript from its lines, some at a time, since it may be
+/// long.
 class messages_body {
   public:
-    /// `names`: the session, which needs no lines. `viewer`: nobody for what anybody may see.
+    /// `names`: the session, of which only the agents are used. `viewer`: the agent whose view it
+    /// is; nobody: what all may see.
     messages_body(session names, int viewer);
+    /// Appends those of the next lines that the viewer may see.
     void add(std::span<const line> lines);
-    /// The events since take(), and their length.
+    /// Returns: the part of the body that was built since the last take().
     std::string take() { return std::exchange(body_, std::string()); }
+    /// The length of that part.
     std::size_t bytes() const noexcept { return body_.size(); }
-    /// The same with the end of the body.
+    /// Returns: the last part, with the end of the body.
     std::string finish();
 
   private:
@@ -88,10 +94,10 @@ class messages_body {
 };
 std::string turn_body(const session& s, const turn_report& report);
 std::string round_body(const session& s, std::span<const turn_report> reports);
-/// Requires: the last line is the whisper.
+/// The answer to a whisper. Requires: the session's last line is that whisper.
 std::string whisper_body(const session& s);
 std::string vote_body(const session& s, const vote& one, const question& asked);
-/// All questions with their votes and what these come to.
+/// All questions of the session with their votes and results.
 std::string votes_body(const session& s);
 std::string decision_body(const session& s, const question& asked);
 
@@ -99,7 +105,7 @@ std::string decision_body(const session& s, const question& asked);
 // round_complete after the last turn of a round; ping in between; error, last, in place of what
 // is missing.
 std::string turn_start_event(const session& s, const turn_plan& plan, int turn);
-/// `text`: what is new; `so_far`: with all that came before it in this turn.
+/// `text`: the new piece; `so_far`: all text of this turn, with it.
 std::string token_event(const shown_agent& speaker, std::string_view text, std::string_view so_far);
 std::string turn_complete_event(const session& s, const turn_report& report);
 std::string round_complete_event(const session& s);

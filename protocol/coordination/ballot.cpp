@@ -26,6 +26,7 @@ json::array json_of(const std::vector<std::string>& items) {
     return out;
 }
 
+/// Returns: each choice with its number of votes, as "red 2, blue 1".
 std::string counted(const tally& votes) {
     std::string out;
     for (const choice_count& each : votes.counts)
@@ -33,17 +34,19 @@ std::string counted(const tally& votes) {
     return out;
 }
 
+/// Returns: the announcement that closes a vote.
 std::string outcome_text(const question& asked, const tally& votes) {
     const std::string head = "Vote on \"" + asked.text + "\": " + counted(votes) + ". ";
     if (votes.winner) return head + "Decided: " + *votes.winner + ".";
     return head + (votes.is_tied ? "A tie: nothing is decided." : "Nothing is decided.");
 }
 
+/// Whether all agents have voted whose votes the mode needs.
 bool is_complete(const session& s, const question& asked) {
     return s.decides != decision_mode::none && missing_voters(s, asked).empty();
 }
 
-/// The value of an answer that was held to JSON; null for what is none.
+/// Returns: the JSON value that an answer is; null where it is none.
 json::value value_of(std::string_view answer) {
     auto parsed = parse_json(answer, json_limits{});
     return parsed ? std::move(*parsed) : json::value();
@@ -107,6 +110,7 @@ result<vote> vote_of(const session& s, const question& asked, const cast_vote& w
     if (all.size() > choices_max)
         return fail(errc::conflict,
                     "a question may have " + std::to_string(choices_max) + " choices", "choice");
+    // How many bytes the vote adds, at most.
     question with_it{asked.text, {}, false, {one}};
     with_it.choices = one.ranking;  // at worst all of them are new
     measure(with_it);

@@ -11,12 +11,13 @@ namespace {
 
 using counts = std::map<std::string, int>;
 
+/// Returns: the vote of an agent, null where it has none.
 const vote* vote_of(const question& asked, int agent) {
     auto found = std::ranges::find(asked.votes, agent, &vote::agent);
     return found == asked.votes.end() ? nullptr : &*found;
 }
 
-/// First places of each choice.
+/// Returns: for each choice how many votes have it as their first.
 counts first_places(const question& asked) {
     counts places;
     for (const std::string& choice : asked.choices) places[choice] = 0;
@@ -35,6 +36,7 @@ std::vector<choice_count> sorted_counts(const question& asked) {
     return out;
 }
 
+/// The choice with most votes wins; among equal ones the one that the coordinator voted for.
 void decide_by_majority(const question& asked, const voters& electorate, tally& out) {
     if (out.votes == 0) return;
     const int most = out.counts.front().votes;
@@ -54,7 +56,8 @@ void decide_by_majority(const question& asked, const voters& electorate, tally& 
 /// Votes of each choice in one count of a run-off, in the question's order of choices.
 using places_of_count = std::vector<int>;
 
-/// The ballots as places among the choices, best first.
+/// Returns: for each vote its ranking, best first, as indices of choices. A vote without a ranking
+/// has one entry.
 std::vector<std::vector<std::size_t>> ballots_of(const question& asked) {
     std::map<std::string_view, std::size_t> place;
     for (std::size_t i = 0; i < asked.choices.size(); ++i) place.emplace(asked.choices[i], i);
@@ -71,8 +74,9 @@ std::vector<std::vector<std::size_t>> ballots_of(const question& asked) {
     return ballots;
 }
 
-/// Which of those that are left drops out: see tally_of(). Nothing when they are equal in every
-/// count.
+/// Returns: which of the choices in `left` drops out of the run-off: the one with the fewest votes
+/// in the latest count; among equal ones the one with fewer in the count before, and so on; else
+/// the last one. Nothing when all of them are equal in every count. `history`: all counts so far.
 std::optional<std::size_t> weakest(const std::vector<std::size_t>& left,
                                    const std::vector<places_of_count>& history) {
     std::vector<std::size_t> lowest = left;
@@ -85,10 +89,13 @@ std::optional<std::size_t> weakest(const std::vector<std::size_t>& left,
     return lowest.back();
 }
 
+/// Instant run-off: in each count every ballot counts for its best choice that is left, and the
+/// weakest choice drops out, until one has more than half.
 void decide_by_run_off(const question& asked, tally& out) {
     if (out.votes == 0) return;
     const auto ballots = ballots_of(asked);
-    std::vector<std::size_t> best(ballots.size(), 0);  // of each ballot, who is left of its best
+    // For each ballot the position of its best choice that is left.
+    std::vector<std::size_t> best(ballots.size(), 0);
     std::vector<bool> is_out(asked.choices.size(), false);
     std::vector<std::size_t> left;
     for (std::size_t i = 0; i < asked.choices.size(); ++i) left.push_back(i);
@@ -114,6 +121,7 @@ void decide_by_run_off(const question& asked, tally& out) {
     out.is_tied = true;
 }
 
+/// A choice wins when all voters have voted, and for the same.
 void decide_by_consensus(const question& asked, const voters& electorate, tally& out) {
     if (asked.votes.empty() || out.votes != out.voters) return;
     const std::string& first = asked.votes.front().choice;

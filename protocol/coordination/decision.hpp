@@ -9,8 +9,9 @@
 
 namespace semantic::protocol::coordination {
 
-/// none: votes are counted and decide nothing. majority_vote: most votes. ranked_choice: instant
-/// run-off. coordinator_decides: one vote counts. consensus: all must agree.
+/// How votes decide. none: they are counted and decide nothing. majority_vote: the choice with most
+/// votes wins. ranked_choice: instant run-off. coordinator_decides: only the coordinator's vote
+/// counts. consensus: all must agree.
 enum class decision_mode { none, majority_vote, ranked_choice, coordinator_decides, consensus };
 inline constexpr std::array decision_names{"none", "majority_vote", "ranked_choice",
                                            "coordinator_decides", "consensus"};
@@ -32,12 +33,12 @@ struct question {
     std::string winner{};   // once closed; empty: it came to nothing
     std::size_t bytes = 0;  // that it takes, with its votes; see measure()
 };
-/// Counts the question's bytes again. To be called after every change of it.
+/// Recomputes `bytes` of the question. Call it after every change.
 void measure(question& asked) noexcept;
 
 struct voters {
     std::vector<int> agents;  // that may vote
-    int coordinator = 0;      // whose vote decides, or parts a tie
+    int coordinator = 0;      // whose vote decides, or breaks a tie
 };
 
 struct choice_count {

@@ -11,6 +11,7 @@ part part_at(const session& s, int index) {
     return part_of(s.agents[static_cast<std::size_t>(index)].role);
 }
 
+/// Returns: the speakers with this part.
 std::vector<int> those_with(const session& s, part wanted) {
     std::vector<int> found;
     for (int each : speakers_of(s))
@@ -82,6 +83,7 @@ std::vector<slot> parliamentary_order(const session& s, int round) {
     return order;
 }
 
+/// Whether the topology lets agents speak in the order of the debate format.
 bool follows_order(const session& s) {
     return s.form != topology::whisper && s.form != topology::interrupt;
 }
@@ -90,7 +92,7 @@ failure not_active(const session& s) {
     return fail(errc::conflict, "Session " + s.id + " is not active");
 }
 
-/// The one that a wish names. Errors: not_found; bad_value for an observer.
+/// Returns: the agent that a wish names; `path`: the field, for the message. Errors: not_found.
 result<int> wished(const session& s, const std::string& id, const char* path) {
     const int found = s.find(id);
     if (found == nobody)
@@ -99,6 +101,7 @@ result<int> wished(const session& s, const std::string& id, const char* path) {
     return found;
 }
 
+/// The same for a speaker. Errors: also bad_value for an observer.
 result<int> wished_speaker(const session& s, const std::string& id) {
     auto found = wished(s, id, "agent_id");
     if (found && part_at(s, *found) == part::observer)
@@ -107,12 +110,14 @@ result<int> wished_speaker(const session& s, const std::string& id) {
     return found;
 }
 
+/// Returns: the cue for a whisper to agent `to`. `answers`: it answers one.
 std::string whisper_cue(const session& s, int to, bool answers) {
     return (answers ? "Answer " : "Say something to ") + name_of(s, to) +
            " in private; nobody else hears it.";
 }
 
-/// The next turn by the session's order, without regard to any wish.
+/// Returns: the next turn in the topology whisper, without regard to any wish: an answer that is
+/// owed, else the next speaker to the one after it.
 turn_plan whisper_in_order(const session& s) {
     const std::vector<int> speakers = speakers_of(s);
     turn_plan plan;
@@ -128,6 +133,8 @@ turn_plan whisper_in_order(const session& s) {
     return plan;
 }
 
+/// Returns: a turn of the agent that wants to speak most; among equal ones of the one that has been
+/// silent longest.
 turn_plan most_urged(const session& s, urgencies felt) {
     const std::vector<int> candidates = urgency_candidates(s);
     felt.resize(candidates.size(), 0);
@@ -142,6 +149,7 @@ turn_plan most_urged(const session& s, urgencies felt) {
     return {candidates[best]};
 }
 
+/// Returns: `plan`, the next turn in order, changed as the client wishes. Errors: as next_turn().
 result<turn_plan> wished_turn(const session& s, turn_plan plan, const turn_wish& wish) {
     if (wish.to_agent_id && s.form != topology::whisper)
         return fail(errc::bad_value, "to_agent_id: only the topology whisper has it",

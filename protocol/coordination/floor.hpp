@@ -11,7 +11,7 @@
 
 namespace semantic::protocol::coordination {
 
-/// One place in a round.
+/// One position in the speaking order of a round.
 struct slot {
     int agent = nobody;
     std::string cue{};  // what the format asks of the speaker there; empty: nothing
@@ -28,7 +28,8 @@ struct slot {
 ///   places are for it, those at even places and all critics against; in every second round those
 ///   against it begin.
 std::vector<slot> speaking_order(const session& s, int round);
-/// In the topologies whisper and interrupt: as many as there are speakers.
+/// Returns: how many turns the current round has. In the topologies whisper and interrupt there is
+/// one for each speaker.
 int turns_in_round(const session& s);
 
 /// A client's wishes for a turn; all of them are optional.
@@ -37,7 +38,7 @@ struct turn_wish {
     std::optional<std::string> to_agent_id;  // to whom (whisper)
 };
 
-/// The next turn: this agent speaks.
+/// The next turn: who speaks, to whom, with which cue.
 struct turn_plan {
     int agent = nobody;
     int to = nobody;        // whispers to this one
@@ -48,27 +49,29 @@ struct turn_plan {
 /// How much each agent of urgency_candidates() wants to speak, in their order.
 using urgencies = std::vector<int>;
 
-/// The agents that may speak next in the topology interrupt: all but the one that spoke last, when
-/// there is another.
+/// Returns: the agents that may speak next in the topology interrupt: all speakers but the one that
+/// spoke last, unless it is the only one.
 std::vector<int> urgency_candidates(const session& s);
 inline constexpr int urgency_max = 9;
 
-/// The next turn. `felt`: topology interrupt needs it, all others do not; among equals it is the
-/// one that has been silent longest, then the first.
-/// Errors: conflict: the session is over, or it is not this one's turn; not_found, bad_value: the
-/// wish names an agent that there is not, or that cannot do that.
+/// Returns: the next turn. `felt`: how much each candidate wants to speak, for the topology
+/// interrupt only; among equal ones the agent speaks that has been silent longest, then the first.
+/// Errors: conflict: the session is over, or it is not this agent's turn; not_found, bad_value: the
+/// wish names an agent that does not exist or cannot do that.
 result<turn_plan> next_turn(const session& s, const turn_wish& wish,
                             const std::optional<urgencies>& felt = std::nullopt);
-/// The remaining turns of the round, from next_turn() on. In broadcast these turns do not depend on
-/// each other; in all other topologies only the first is sure.
+/// Returns: the remaining turns of the round, beginning with next_turn(). In a broadcast these do
+/// not depend on each other, so all are known; in all other topologies only the first is returned.
 std::vector<turn_plan> rest_of_round(const session& s);
 
-/// The turn after the next one, where the order says so before that is taken
-/// (turn_by_turn, round_robin); it reads what is there now, and what the next one says later.
-/// `in_round`: only when that is in the same round. Nothing when it is the same agent's.
+/// Returns: the turn after the next one, where the order determines it now (turn_by_turn,
+/// round_robin), so that its agent can read ahead: it reads the present lines now, and what the
+/// next speaker says later. `in_round`: only if it is in the same round. Nothing when both turns
+/// are the same agent's.
 std::optional<turn_plan> turn_behind_next(const session& s, bool in_round);
 
-/// The next speaker as far as that is known now: nobody in interrupt, and at the end.
+/// Returns: the next speaker, as far as that is known now; `nobody` in the topology interrupt and
+/// at the end.
 int next_speaker(const session& s);
 
 }  // namespace semantic::protocol::coordination

@@ -13,7 +13,7 @@
 
 namespace semantic::protocol::coordination {
 
-/// A turn as it was streamed.
+/// A turn as it was streamed, without what can be made from the rest.
 struct streamed_turn {
     int agent = 0;
     std::string start{};                 // the event turn_start
@@ -32,6 +32,7 @@ struct kept_reply {
     std::string reply;   // the body; of a stream, what follows its turns
     std::vector<streamed_turn> turns{};
 };
+/// Returns: the bytes that a kept reply takes, about.
 std::size_t bytes_of(const kept_reply& kept) noexcept;
 
 /// The agent whose turns a stream shows.
@@ -40,7 +41,7 @@ struct shown_agent {
     std::string name;
 };
 
-/// The events of a kept stream, made again one after the other. Of a body: the body.
+/// Makes the events of a kept stream again, one after the other; for a kept body returns the body.
 class replayed_events {
   public:
     /// `agents`: of the session. `kept` outlives this.

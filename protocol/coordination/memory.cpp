@@ -22,7 +22,8 @@ std::string_view trimmed(std::string_view text) {
     return text.substr(begin, text.find_last_not_of(blanks) - begin + 1);
 }
 
-/// So that no line of what is said looks like the beginning of what somebody else says.
+/// Returns: the text with every line but the first indented, so that no line of it looks like the
+/// beginning of another agent's message ("Name: …").
 std::string indented(std::string_view text) {
     std::string out;
     for (std::size_t i = 0; i < text.size(); ++i) {
@@ -36,7 +37,8 @@ std::string indented(std::string_view text) {
     return out;
 }
 
-/// A line as `reader` is shown it, for ever.
+/// Returns: a line as the agent `reader` is shown it. It must never change afterwards, because the
+/// agent's memory contains it.
 std::string line_for(const session& s, const line& shown, int reader) {
     if (shown.sender == nobody && shown.sender_name.empty()) return indented(shown.text);
     std::string sender =
@@ -48,6 +50,7 @@ std::string line_for(const session& s, const line& shown, int reader) {
     return sender + ": " + indented(shown.text);
 }
 
+/// Returns: a sentence about the debate format; empty for free_form.
 std::string format_note(debate_format format) {
     constexpr std::array notes{
         "", "This is a structured debate: statements, rebuttals, closing words.",
@@ -57,7 +60,8 @@ std::string format_note(debate_format format) {
     return notes[static_cast<std::size_t>(index_of(format))];
 }
 
-/// Appends what an agent reads when it enters a session.
+/// Appends what an agent reads when it enters a session: that a new conversation begins, its role
+/// where its memory does not have it, the debate format. Nothing where it has entered already.
 void append_entry(const session& s, const memory& memory, const agent& reader,
                   std::vector<std::string>& parts) {
     if (reader.has_entered) return;
@@ -74,7 +78,8 @@ void append_entry(const session& s, const memory& memory, const agent& reader,
     if (std::string note = format_note(s.format); !note.empty()) parts.push_back(std::move(note));
 }
 
-/// All that the agent reads next, but for a cue.
+/// Returns: what the agent has not read yet of the first `reads` lines, as far as it may see them,
+/// without its own answers, which its memory has; without the cue.
 std::vector<std::string> new_parts(const session& s, const memory& memory, int reader,
                                    std::size_t reads) {
     std::vector<std::string> parts;
@@ -101,6 +106,7 @@ engine::message text_message(engine::role from, const std::string& text) {
     return {from, {engine::text_part{text}}};
 }
 
+/// Returns: the system text of an agent, which says who it is.
 std::string system_text(const agent& speaker) {
     std::string text = "Your name is " + speaker.name + ". ";
     text +=
@@ -111,6 +117,7 @@ std::string system_text(const agent& speaker) {
            " and as nobody else, in the first person, in one short reply, with no name in front.";
 }
 
+/// Returns: the prompt of an agent that reads `reading` after its memory.
 prompt prompt_with(const agent& speaker, const memory& memory, std::string reading) {
     prompt out;
     out.append = memory.has_older;
@@ -125,7 +132,8 @@ prompt prompt_with(const agent& speaker, const memory& memory, std::string readi
     return out;
 }
 
-/// "Ada:", "**Ada**:", "Ada said:" and the like, in front of `text`.
+/// Returns: the length of a speaker's label, such as "Ada:", "**Ada**:" or "Ada said:", at the
+/// start of `text`; 0 where there is none.
 std::size_t label_length(std::string_view text, std::string_view name) {
     std::size_t at = 0;
     while (at < text.size() && at < 2 && (text[at] == '*' || text[at] == '[')) ++at;
@@ -193,10 +201,11 @@ prompt prompt_of(const session& s, const memory& memory, const turn_plan& plan) 
 std::optional<prompt> prompt_ahead(const session& s, const memory& memory, const turn_plan& plan,
                                    bool is_followed) {
     std::vector<std::string> parts = new_parts(s, memory, plan.agent, plan.reads);
-    // After text that is not known here any text would count as the end of it.
+    // Where the agent has older memory than is known here, reading ahead would append to it for
+    // good, so it is not possible.
     if (parts.empty() || memory.has_older) return std::nullopt;
-    // The cue comes last, and other lines may come before it. Something does, and a tokenizer may
-    // have the end of a line and its break in one token.
+    // Other lines, and the cue, will follow this text after a line break. The break is included,
+    // since a tokenizer may join the end of a line and its break in one token.
     std::string reading = joined(parts);
     if (is_followed || !plan.cue.empty()) reading += '\n';
     return prompt_with(member_at(s, plan.agent), memory, std::move(reading));
@@ -224,7 +233,7 @@ std::string shown_text(std::string_view answer, std::string_view own_name,
             answer = trimmed(answer.substr(length));
             break;
         }
-    // Text after another agent's name is not that agent's: the model made it up.
+    // A model sometimes goes on in the name of other agents. Such text is cut off.
     for (std::size_t at = answer.find('\n'); at != std::string_view::npos;
          at = answer.find('\n', at + 1)) {
         const std::string_view rest = answer.substr(at + 1);

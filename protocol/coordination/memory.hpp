@@ -17,12 +17,14 @@ namespace semantic::protocol::coordination {
 
 inline constexpr std::size_t prefix_bytes_max = 64;
 
-/// The name of the memory of an agent of `s`: persist_{prefix}_{agent} for a permanent one where
-/// the session has a prefix, else coord_{session}_{agent}. In the first a prefix has each of its
-/// `_` twice, and an agent's id may not begin with one, so that no two pairs share a name.
+/// Returns: the agent id under which the engine keeps this agent's memory: persist_{prefix}_{agent}
+/// for a permanent agent of a session with a prefix, else coord_{session}_{agent}. In the former
+/// each `_` of the prefix is doubled, and the agent's id may not begin with one, so that no two
+/// pairs share a name.
 std::string memory_name(const session& s, const agent& agent);
+/// Whether the agent's memory stays when the session ends.
 bool outlives(const session& s, const agent& agent) noexcept;
-/// The prefix in the name of a memory; nothing where it has none.
+/// Returns: the prefix in a name that memory_name() has made; nothing where it has none.
 std::optional<std::string> prefix_of(std::string_view memory_name);
 
 struct exchange {
@@ -32,6 +34,8 @@ struct exchange {
 
 /// A part of a record: so many items, after those of the parts before it.
 inline constexpr std::size_t part_items = 64;
+/// A part of a record that is stored in a file of its own: `items` items, which follow those of the
+/// parts before it.
 struct stored_part {
     std::string name;
     std::size_t items = part_items;
@@ -47,43 +51,46 @@ inline std::size_t bytes_of(const exchange& each) noexcept {
 struct memory {
     std::string system{};  // said once, at its beginning
     std::vector<exchange> exchanges{};
-    /// What the engine remembers of it is not known here: what comes is appended to that, and
-    /// not kept as exchanges.
+    /// The engine has memory of this agent that is not known here. So new text is appended to it,
+    /// and not kept as exchanges.
     bool has_older = false;
     std::vector<stored_part> parts{};  // that hold the first exchanges, where it is kept
 
     bool is_new() const noexcept { return exchanges.empty() && !has_older; }
 };
 
+/// A prompt of an agent.
 struct prompt {
     engine::conversation chat;
     std::string reading;  // the last message: what the agent has not answered yet
     bool append = false;  // as engine::generation_request has it
 };
 
-/// The text that the agent reads before it speaks by `plan`: lines that it has not read and may
-/// see, each once, then the cue. Never empty.
+/// Returns: the text that the agent reads before its turn `plan`: the lines that it has not read
+/// and may see, each once, then the cue. Never empty.
 std::string reading_of(const session& s, const memory& memory, const turn_plan& plan);
-/// The least bytes of the session's lines in reading_of(), known before that is made.
+/// Returns: a lower bound of the bytes that the session's lines have in reading_of(), without
+/// making that text.
 std::size_t unread_bytes(const session& s, int agent, std::size_t reads) noexcept;
-/// The whole prompt of a turn.
+/// Returns: the whole prompt of a turn.
 prompt prompt_of(const session& s, const memory& memory, const turn_plan& plan);
-/// The prompt that an agent may read ahead of its turn, which is to be `plan` as far as is known
-/// now: the beginning of its prompt, whatever else is said before that turn. Nothing when there is
-/// nothing to read, or no way to read it without an answer. `is_followed`: more is said before that
-/// turn.
+/// Returns: the prompt that an agent may compute before its turn, which will be `plan` as far as is
+/// known: the beginning of its later prompt, whatever else is said before that turn. `is_followed`:
+/// more will be said before it. Nothing when there is nothing to read, or the agent cannot read
+/// without an answer.
 std::optional<prompt> prompt_ahead(const session& s, const memory& memory, const turn_plan& plan,
                                    bool is_followed = false);
-/// All that the agent may see and then a question. Nothing of it is to be remembered, unless
-/// it was appended (`append`): then it is part of the memory, and the lines count as read.
+/// Returns: a prompt with all that the agent may see, and then a question. It is not to be
+/// remembered; but where it is appended (`append`) it becomes part of the memory all the same, and
+/// the lines count as read.
 prompt prompt_aside(const session& s, const memory& memory, int agent, std::string_view question);
 
-/// Keeps a turn that was taken with `reading`. Returns: false when it is not kept, because its
-/// answer is empty: then the same is read again next time.
+/// Adds a turn to the agent's memory: what it read and its answer. Returns: false when it is not
+/// added, because the answer is empty: the agent reads the same again next time.
 bool remember(memory& memory, const agent& speaker, std::string reading, std::string answer);
 
-/// An answer as the transcript shows it: without the speaker's own name in front and without what
-/// it wrote in the name of others. `names`: of all agents.
+/// Returns: an answer as the transcript shows it: without the speaker's own name in front, and
+/// without what it wrote in the name of others. `names`: of all agents.
 std::string shown_text(std::string_view answer, std::string_view own_name,
                        const std::vector<std::string>& names);
 

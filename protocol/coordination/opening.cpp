@@ -16,6 +16,7 @@ bool has_control_character(std::string_view text) {
         text, [](char c) { return static_cast<unsigned char>(c) < 0x20 || c == 0x7F; });
 }
 
+/// Reads a word of an enumeration; `otherwise` where the field is absent.
 template <class Enum, class Names>
 Enum word_at(const json_cursor& object, std::string_view key, const Names& names, Enum otherwise) {
     auto field = object.find(key);
@@ -29,7 +30,8 @@ Enum word_at(const json_cursor& object, std::string_view key, const Names& names
     return otherwise;
 }
 
-/// A display name: it comes before what its agent says, on one line.
+/// Reads a display name, which is shown in front of what its agent says, on one line. Complains of
+/// names that could be confused with other text. `so_far`: the agents read before.
 std::string parse_display_name(const json_cursor& item, const session& so_far) {
     std::string name = text_at(item, "display_name", name_characters_max, presence::required);
     const json_cursor place = item.place("display_name");
@@ -84,7 +86,7 @@ void parse_agents(const json_cursor& root, const std::function<std::string()>& n
         opened.agents.push_back(parse_agent(list.item(i), opened, new_agent_id));
 }
 
-/// Refuses combinations of rules that contradict each other.
+/// Complains of rules of a session that contradict each other.
 void check_rules(const json_cursor& root, const session& made) {
     const std::size_t speakers = speakers_of(made).size();
     if (speakers == 0)
@@ -97,7 +99,7 @@ void check_rules(const json_cursor& root, const session& made) {
                   "socratic answers questions as they are asked; in a broadcast nobody hears them");
 }
 
-/// Names that are no agent's are skipped.
+/// Reads per_agent_prompts, texts for one agent each. Names of no agent are ignored.
 void parse_own_prompts(const json_cursor& root, opening& wanted) {
     auto field = root.find("per_agent_prompts");
     if (!field) return;
@@ -111,9 +113,9 @@ void parse_own_prompts(const json_cursor& root, opening& wanted) {
     }
 }
 
-// The messages that agents have read before this session, by the id of the reader. Those of an id
-// that is no agent of the session are checked and left out: a client may hand over what all of its
-// agents have read.
+// Reads the messages that agents have read before this session, by the id of the reader. Messages
+// of an id that is no agent of the session are checked and left out, since a client may send those
+// of all its agents.
 void parse_prior(const json_cursor& root, opening& wanted) {
     auto field = root.find("prior_agent_messages");
     if (!field) return;

@@ -24,14 +24,16 @@ inline constexpr std::size_t prompt_characters_max = 50'000;
 inline constexpr std::size_t prior_messages_max = 10'000;  // of one agent
 inline constexpr int turns_max = 1'000;
 
-/// The characters of UTF-8.
+/// Returns: how many characters a text in UTF-8 has.
 std::size_t characters(std::string_view text) noexcept;
-/// Whether a text must be there, with a character at least.
+/// Whether a field must be there and not empty.
 enum class presence { optional, required };
-/// A string of at most `max` characters. Complains, as protocol/wire/fields.hpp does.
+/// Reads a string of at most `max` characters; empty where it is absent. Complains, as
+/// protocol/wire/fields.hpp does.
 std::string text_at(const json_cursor& object, std::string_view key, std::size_t max,
                     presence demanded);
-/// Whether ids of sessions, agents and prefixes may be that: [A-Za-z0-9._:-], at least one.
+/// Whether the text can be an id of a session or agent, or a prefix: [A-Za-z0-9._:-], at least one
+/// character.
 bool is_name(std::string_view text) noexcept;
 
 struct prior_message {
@@ -47,14 +49,16 @@ struct opening {
     std::vector<std::pair<int, std::vector<prior_message>>> prior{};
 };
 
-/// `session_id`: the new session's. `new_agent_id`: names agents that come without.
-/// Errors: malformed_json, body_too_large, missing_field, bad_value; each names the JSON path.
+/// Parses the body. `session_id`: of the new session; `new_agent_id`: makes an id for an agent that
+/// has none. Errors: malformed_json, body_too_large, missing_field, bad_value; each names the JSON
+/// path.
 result<opening> parse_opening(std::string_view body, std::string session_id,
                               const std::function<std::string()>& new_agent_id,
                               const json_limits& limits = {});
 
-/// The session with what its agents read first. `remembers`: whether this agent has a memory from
-/// before; it does not read again what it was part of. `line_id`: makes one.
+/// Returns: the session, with the lines that its agents read first. `remembers`: whether an agent
+/// has a memory from before, so that it does not read again what it was part of. `line_id`: makes
+/// an id for a line.
 session open_session(opening wanted, const std::function<bool(const agent&)>& remembers,
                      const std::function<std::string()>& line_id);
 

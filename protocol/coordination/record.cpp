@@ -70,7 +70,7 @@ json::array objects_of(const std::vector<T>& items) {
     return out;
 }
 
-/// The items that the parts do not hold.
+/// Returns: the items after those that are stored in parts.
 template <class T>
 std::vector<T> rest_of(const std::vector<T>& items, const std::vector<stored_part>& parts) {
     std::size_t held = 0;
@@ -101,7 +101,7 @@ json::object to_json(const kept_reply& r) {
     return out;
 }
 
-/// A part of part_items items is its name alone, as it always was.
+/// Returns: the parts as JSON. One with part_items items is only its name, as in earlier versions.
 json::array parts_list(const std::vector<stored_part>& parts) {
     json::array out;
     for (const stored_part& each : parts) {
@@ -172,6 +172,7 @@ Enum enum_at(const json_cursor& object, std::string_view key, const Names& names
     return found == names.end() ? Enum{} : static_cast<Enum>(found - names.begin());
 }
 
+/// Reads a list, each item by `read`.
 template <class Read>
 auto list_at(const json_cursor& object, std::string_view key, Read read) {
     std::vector<decltype(read(object))> out;
@@ -185,7 +186,7 @@ std::vector<std::string> strings_at(const json_cursor& object, std::string_view 
     return list_at(object, key, [](const json_cursor& c) { return std::string(c.as_string()); });
 }
 
-/// One of `agents` agents, or `nobody`.
+/// Reads the index of one of `agents` agents, or `nobody`.
 int agent_at(const json_cursor& object, std::string_view key, int agents) {
     return integer_at(object, key, nobody, agents - 1);
 }
@@ -255,7 +256,8 @@ bool is_choice_of(const question& q, const std::string& text) {
     return std::ranges::find(q.choices, text) != q.choices.end();
 }
 
-/// As vote_of() makes them: of those that vote, one each, for what there is.
+/// Whether vote_of() could have made these votes: each of another agent that may vote, for existing
+/// choices.
 bool are_votes_of(const session& s, const question& q) {
     std::set<int> voted;
     for (const vote& v : q.votes) {
@@ -283,7 +285,7 @@ void check_questions(const json_cursor& root, const session& s) {
     }
 }
 
-/// Checks that the parts fit together.
+/// Checks that the fields of a session fit together: indices are in range, ids are unique.
 void check_whole(const json_cursor& root, const session& s) {
     if (!root.ok()) return;
     if (speakers_of(s).empty()) root.place("agents").fail(errc::bad_value, "nobody speaks");
@@ -299,8 +301,10 @@ void check_whole(const json_cursor& root, const session& s) {
         root.place("owed_to").fail(errc::bad_value, "an answer is owed by somebody, to somebody");
 }
 
+/// Returns lines that are stored apart; `agents`: how many agents the session has.
 using more_lines = std::function<std::vector<line>(int agents)>;
 
+/// Reads a session; `first`: the lines in front of those of the record, may be empty.
 session read_session(const json_cursor& root, const more_lines& first = {}) {
     session s;
     check_format(root, "session");
@@ -349,7 +353,8 @@ memory read_memory(const json_cursor& root) {
 
 constexpr json_limits no_limits{.bytes_max = anything, .values_max = anything};
 
-/// The items of these parts, each read by `read`. Complains to `place`.
+/// Reads the items of these parts, each by `read`. `part`: gives the bytes of a part. Complains to
+/// `place` where one is missing or incomplete.
 template <class Read>
 auto parts_of(const json_cursor& place, const std::vector<stored_part>& parts,
               const part_reader& part, Read read) {

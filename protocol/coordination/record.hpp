@@ -21,8 +21,8 @@ namespace semantic::protocol::coordination {
 /// The first field of a record is its format; a reader refuses another one.
 inline constexpr int record_format = 1;
 
-/// All that is kept of a session. What a long one has said, and its agents remember, is kept apart
-/// in parts, which never change: a turn writes none of it again.
+/// All that is stored of a session. Lines and exchanges of a long one are stored in parts, which
+/// never change, so a turn does not write them again.
 struct kept_session {
     session now;
     std::vector<std::pair<std::string, memory>> memories{};  // of its agents, by memory_name()
@@ -30,7 +30,7 @@ struct kept_session {
     std::vector<stored_part> line_parts{};                   // that hold the first lines
 };
 
-/// A kept session without what its parts hold.
+/// A kept session without the items that its parts have.
 struct kept_head {
     session now;  // its lines: those that no part holds
     std::vector<stored_part> line_parts{};
@@ -38,8 +38,9 @@ struct kept_head {
     std::vector<std::pair<std::string, memory>> memories{};
     std::vector<std::shared_ptr<const kept_reply>> replies{};
 };
+/// Each returns the record as one line of JSON.
 std::string to_record(const kept_head& head);
-/// The items of one part.
+/// Returns: the bytes of a part with these items.
 std::string lines_part(const std::vector<line>& lines);
 std::string exchanges_part(const std::vector<exchange>& exchanges);
 
@@ -47,13 +48,14 @@ std::string to_record(const kept_session& s);
 std::string to_record(const session& s);
 std::string to_record(const memory& m);
 
-/// Errors: malformed_json, missing_field, bad_value with the path: a record that no session can
-/// have (an agent that is not there, a place outside of the round, ...) is refused as a whole.
+/// Reads a record. One that no session can have (an agent that does not exist, a place outside of
+/// the round, ...) is refused as a whole. Errors: malformed_json, missing_field, bad_value with the
+/// path.
 result<session> session_of(std::string_view record);
 result<memory> memory_of(std::string_view record);
-/// The bytes of a part; nothing where there is none.
+/// Returns the bytes of a part by its name; nothing where there is none.
 using part_reader = std::function<std::optional<std::string>(const std::string& name)>;
-/// Errors: also for a part that is missing or is not whole.
+/// Reads a record and its parts. Errors: likewise; also for a part that is missing or incomplete.
 result<kept_session> kept_session_of(std::string_view record, const part_reader& part = {});
 
 }  // namespace semantic::protocol::coordination

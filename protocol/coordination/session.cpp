@@ -15,7 +15,7 @@ bool can_answer(const session& s, int index) {
     return part_of(s.agents[static_cast<std::size_t>(index)].role) != part::observer;
 }
 
-/// For these two alone.
+/// Returns: the two agents in ascending order, as line::visible_to wants them.
 std::vector<int> between(int a, int b) { return {std::min(a, b), std::max(a, b)}; }
 
 void add_choice(question& asked, const std::string& choice) {

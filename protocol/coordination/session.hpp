@@ -15,17 +15,17 @@
 
 namespace semantic::protocol::coordination {
 
-/// turn_by_turn: in speaking order, unless the client names the speaker. round_robin: in speaking
-/// order, always. broadcast: all speakers of a round answer what was there before it. whisper: each
-/// in turn says something to the next one alone, who answers it alone. interrupt: the agent that
-/// most wants to speak.
+/// turn_by_turn: agents speak in order, unless the client names the speaker. round_robin: always in
+/// order. broadcast: all speakers of a round answer what was there before the round. whisper: each
+/// speaker in turn says something to the next one in private, who answers in private. interrupt:
+/// the agent speaks that wants to most.
 enum class topology { turn_by_turn, round_robin, broadcast, whisper, interrupt };
 inline constexpr std::array topology_names{"turn_by_turn", "round_robin", "broadcast", "whisper",
                                            "interrupt"};
 enum class debate_format { free_form, structured, socratic, devils_advocate, parliamentary };
 inline constexpr std::array format_names{"free_form", "structured", "socratic", "devils_advocate",
                                          "parliamentary"};
-/// permanent: with a prefix, the agent's memory outlives the session.
+/// permanent: if the session has a prefix, the agent's memory outlives the session.
 enum class lifecycle { ephemeral, permanent };
 inline constexpr std::array lifecycle_names{"ephemeral", "permanent"};
 
@@ -38,10 +38,10 @@ constexpr int index_of(Enum value) {
 enum class part { participant, moderator, critic, observer };
 part part_of(std::string_view role) noexcept;
 
-/// A session takes no more turns, whispers or votes beyond so many lines.
+/// A session with so many lines takes no more turns, whispers or votes.
 inline constexpr std::size_t lines_max = 100'000;
 
-/// Agents are named by their place in session::agents; this is who is none of them.
+/// Agents are identified by their index in session::agents; this index means none of them.
 inline constexpr int nobody = -1;
 
 struct agent {
@@ -69,7 +69,7 @@ struct line {
     bool is_sampled = false;        // its sender has it in its memory as its own answer
 };
 
-/// Bytes of an object in addition to its texts, in RAM or in a record, whichever is more.
+/// Bytes that an object takes in addition to its texts, in RAM or in a record, whichever is more.
 inline constexpr std::size_t line_own_bytes = 256;
 inline constexpr std::size_t agent_own_bytes = 512;
 
@@ -94,27 +94,28 @@ struct session {
 
     bool is_active() const noexcept { return max_turns == 0 || turn < max_turns; }
     bool is_full() const noexcept { return lines.size() >= lines_max; }
-    /// Returns: `nobody` when there is none.
+    /// Returns: the index of the agent; `nobody` when there is none.
     int find(std::string_view agent_id) const noexcept;
 };
 
+/// Whether the agent may read the line; `nobody`: whether anybody may.
 bool may_see(const line& spoken, int agent) noexcept;
-/// Appends a line, and counts it: its bytes, and for each agent that may see it.
+/// Appends a line and updates the counts: bytes, and messages of each agent that may see it.
 void add_line(session& s, line spoken);
-/// A copy but for its lines.
+/// Returns: a copy of the session without its lines.
 session without_lines(const session& s);
-/// The bytes of a session. Does not iterate over its lines.
+/// Returns: the bytes that the session takes. Does not iterate over its lines.
 std::size_t bytes_of(const session& s) noexcept;
 std::size_t bytes_of(const line& spoken) noexcept;
-/// The lines that `viewer` (`nobody`: anybody) may see, in order.
+/// Returns: the lines that `viewer` may see (`nobody`: what anybody may), in order.
 std::vector<const line*> transcript(const session& s, int viewer = nobody);
-/// Those that speak and vote: all but the observers, in order.
+/// Returns: the agents that speak and vote, which are all but observers, in order.
 std::vector<int> speakers_of(const session& s);
-/// The agent that decides alone, in the modes where one does: the first moderator, else the first
-/// that speaks.
+/// Returns: the agent that decides alone in modes where one does: the first moderator, else the
+/// first speaker.
 int coordinator_of(const session& s);
 
-/// The agent's answer in a turn.
+/// Event: an agent's answer in a turn.
 struct said {
     int agent = nobody;
     int to = nobody;        // the answer is a whisper to this one
@@ -123,31 +124,31 @@ struct said {
     std::string text{};  // as the transcript shows it; empty: the turn passes, and nothing was said
     bool is_remembered = true;  // the agent's memory has what it read, and its answer
 };
-/// An agent has these lines in its memory now, though it said nothing.
+/// Event: an agent has read lines, which its memory has now, without saying anything.
 struct heard {
     int agent = nobody;
     std::size_t reads = 0;
 };
-/// A line of a client's in the name of one agent, for another one alone.
+/// Event: a line that a client writes in the name of one agent, for another one only.
 struct whispered {
     int from = nobody;
     int to = nobody;
     std::string line_id{};
     std::string text{};
 };
-/// A line that is nobody's, for all to read.
+/// Event: a line of no agent, which all may read.
 struct told {
     std::string line_id{};
     std::string text{};
 };
-/// Requires: the question is open, and the voter an agent that votes.
+/// Event: a vote. Requires: the question is open, and the voter an agent that may vote.
 struct voted {
     std::size_t question = 0;
     vote ballot;
     std::string line_id{};  // of the line by which the voter remembers it
 };
 
-// Each takes the session to where it is after that.
+// Each changes the session to its state after the event.
 void apply(session& s, const said& event);
 void apply(session& s, const heard& event);
 void apply(session& s, const whispered& event);

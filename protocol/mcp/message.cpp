@@ -16,7 +16,7 @@ namespace json = boost::json;
 
 namespace {
 
-// The newest first. A client that asks for another one gets the newest that has a session.
+// The newest first. A client of another version gets the newest one that begins with `initialize`.
 constexpr std::array versions{newest_version, std::string_view("2025-11-25"),
                               std::string_view("2025-06-18"), std::string_view("2025-03-26")};
 constexpr std::string_view version_key = "io.modelcontextprotocol/protocolVersion";
@@ -37,6 +37,7 @@ json::array version_list() {
     return list;
 }
 
+/// Returns: a member that is an object; null where there is none.
 const json::object* object_in(const json::object& holder, std::string_view key) {
     const json::value* field = holder.if_contains(key);
     return field != nullptr ? field->if_object() : nullptr;
@@ -53,7 +54,8 @@ answer unsupported(const json::value& id, std::string_view version) {
                   {{"supported", version_list()}, {"requested", version.substr(0, 64)}});
 }
 
-/// What a message of 2026-07-28 has to say of itself, twice where proxies read it too.
+/// Checks what a message of 2026-07-28 says about itself, in `_meta` and in HTTP headers, which
+/// proxies read. Returns: the refusal; nothing where all is right.
 std::optional<answer> find_mismatch(const message& asked, const message_headers& headers) {
     const json::object* meta = object_in(asked.params, "_meta");
     const auto version = meta != nullptr ? text_in(*meta, version_key) : std::nullopt;
@@ -86,6 +88,8 @@ json::object server_info(std::string_view server_version) {
 
 json::object capabilities() { return {{"tools", json::object()}}; }
 
+/// The answer to `initialize`: the client's version if it is known, else the newest one of that
+/// kind.
 answer initialize(const message& asked, std::string_view server_version) {
     const std::string wanted = text_in(asked.params, "protocolVersion").value_or("");
     const bool is_spoken = is_known(wanted) && wanted != newest_version;
@@ -153,7 +157,7 @@ std::variant<message, answer> parse_message(std::string_view body, const message
     if (params != nullptr) asked.params = params->get_object();
     const json::object* meta = object_in(asked.params, "_meta");
     const bool says_version = meta != nullptr && meta->contains(version_key);
-    // Dates are in order as texts are; what is no date comes after them.
+    // Versions are dates, which compare as texts; anything that is no date compares as later.
     asked.is_stateless = says_version || headers.version.value_or("") >= newest_version ||
                          asked.method == "server/discover";
     if (!asked.is_stateless && headers.version && !is_known(*headers.version))

@@ -20,7 +20,7 @@ namespace semantic::protocol::mcp {
 
 inline constexpr std::string_view newest_version = "2026-07-28";
 
-/// Of the HTTP request that brings a message; absent: it was not sent.
+/// Headers of the HTTP request with a message; absent: not sent.
 struct message_headers {
     std::optional<std::string> version{};  // mcp-protocol-version
     std::optional<std::string> method{};   // mcp-method
@@ -40,8 +40,8 @@ struct answer {
     std::string body;
 };
 
-/// Returns: the message, or what it is refused with: no JSON, no message, a version that is not
-/// known, headers that are missing or say something else than the message.
+/// Parses and checks a message. Returns: the message, or the answer that refuses it: it is no JSON,
+/// no message, of an unknown version, or headers are missing or contradict it.
 std::variant<message, answer> parse_message(std::string_view body, const message_headers& headers,
                                             const json_limits& limits);
 
@@ -54,18 +54,20 @@ enum class fault {
     header_mismatch = -32020,
     unsupported_version = -32022
 };
+/// Returns: an error of JSON-RPC. `status`: of HTTP; `data`: more about the error, may be empty.
 answer refuse(const boost::json::value& id, fault code, std::string_view sentence, int status,
               boost::json::object data = {});
 
-/// The result of a request; `resultType` is added where the client's version has it.
+/// Returns: the result of a request, with the members in `fields`; `resultType` is added where the
+/// client's version has it.
 answer reply(const message& to, boost::json::object fields);
 
-/// Answers everything that asks for nothing of the server's agents: `initialize`, `ping`,
-/// `server/discover`, `tools/list`, notifications, and methods that are not known. Returns: nothing
-/// for tools/call. `server_version`: this program's.
+/// Answers messages that need nothing of the server's agents: `initialize`, `ping`,
+/// `server/discover`, `tools/list`, notifications and unknown methods. Returns: nothing for
+/// tools/call. `server_version`: of this program.
 std::optional<answer> answer_alone(const message& asked, std::string_view server_version);
 
-/// The result of a call: a text. `is_error`: the model reads that it is one.
+/// Returns: the result of a tool call: a text. `is_error`: it is shown to the model as an error.
 answer tool_reply(const message& to, std::string_view text, bool is_error);
 
 }  // namespace semantic::protocol::mcp

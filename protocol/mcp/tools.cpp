@@ -153,7 +153,7 @@ void check_value(const argument& known, const json_cursor& field) {
     }
 }
 
-/// Complains of what the tool does not take, and of values of a wrong kind.
+/// Complains of arguments that the tool does not have, and of values of a wrong kind.
 void check_arguments(const tool& one, const json_cursor& given) {
     for (const auto& field : given.as_object()) {
         const auto known =
@@ -182,6 +182,7 @@ std::string percent_encoded(std::string_view text) {
     return encoded;
 }
 
+/// Returns: the query of the route that lists agents.
 std::string list_query(const json_cursor& given) {
     std::string query;
     const auto add = [&query](std::string_view key, std::string_view text) {
@@ -194,7 +195,7 @@ std::string list_query(const json_cursor& given) {
     return query;
 }
 
-/// A body of /v1/agents/{id}/fork, or nothing where the call says no more than the route knows.
+/// Returns: a body for /v1/agents/{id}/fork; empty where the call sets nothing.
 std::string fork_order_of(const json_cursor& given) {
     json::object order;
     if (given.find("new_agent_id"))
@@ -203,7 +204,8 @@ std::string fork_order_of(const json_cursor& given) {
     return order.empty() ? std::string() : to_text(order);
 }
 
-/// A body of /v1/agents/{id}/generate that says one message.
+/// Returns: a body for /v1/agents/{id}/generate with one message. `appends`: to what the agent
+/// knows; `tokens`: the most of an answer.
 std::string said_to_agent(std::string_view text, bool appends, std::int64_t tokens) {
     return to_text(
         json::object{{"append", appends},
@@ -216,6 +218,7 @@ std::int64_t tokens_at(const json_cursor& given, int otherwise) {
     return field ? field->as_integer(0, std::numeric_limits<int>::max()) : otherwise;
 }
 
+/// Returns: which route performs the call, and with what. Complains of wrong arguments.
 planned_call plan(const tool& one, const json_cursor& given) {
     check_arguments(one, given);
     planned_call call{one.done, {}, {}, {}};

@@ -14,10 +14,10 @@
 
 namespace semantic::protocol::mcp {
 
-/// As tools/list has them: name, title, description, inputSchema, annotations.
+/// Returns: the tools as tools/list has them: name, title, description, inputSchema, annotations.
 boost::json::array tool_list();
 
-/// What is done with an agent or a scenario.
+/// What a tool does with an agent or a scenario.
 enum class action { list_agents, inspect, fork, append, recall, list_scenarios, run_scenario };
 
 struct planned_call {
@@ -27,8 +27,8 @@ struct planned_call {
     std::string body;     // for the route, as its own clients write it
 };
 
-/// Errors: not_found for a tool that there is not; missing_field, bad_value for its arguments, by
-/// their names.
+/// Returns: how a call of the tool is performed by this server's routes. Errors: not_found for an
+/// unknown tool; missing_field, bad_value for its arguments, by their names.
 result<planned_call> plan_call(std::string_view tool, const boost::json::object& arguments);
 
 }  // namespace semantic::protocol::mcp
