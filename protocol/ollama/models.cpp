@@ -17,9 +17,10 @@ namespace {
 
 constexpr std::size_t digest_digits = 64;
 
-/// Never: this server keeps a model until a request changes it.
+/// A model does not expire: this server keeps it until a request changes it.
 constexpr std::int64_t expires_unix = 253'370'764'800;  // year 9999
 
+/// Returns: 64 hex digits made from the fingerprint, since clients expect a SHA-256.
 std::string digest_of(const listed_model& model) {
     std::string digits = model.fingerprint.substr(0, digest_digits);
     digits.resize(digest_digits, '0');
@@ -50,7 +51,8 @@ json::array capabilities_of(const model_card& card) {
     return can;
 }
 
-/// Keys begin with the architecture, as those of a GGUF file do.
+/// Returns: facts about the model. Their keys begin with the architecture, as those of a GGUF file
+/// do.
 json::object facts_of(const listed_model& model) {
     json::object facts{{"general.architecture", model.family}};
     const auto add = [&](const char* key, int value) {

@@ -11,7 +11,7 @@
 
 namespace semantic::protocol::ollama {
 
-/// A model, and what these clients ask of it in addition to its card. What is not known is 0 or
+/// A model with what these clients ask for in addition to its card. What is not known is 0 or
 /// empty.
 struct listed_model {
     model_card card;
@@ -27,15 +27,16 @@ struct listed_model {
     bool is_loaded() const { return card.state.empty() || card.state == "loaded"; }
 };
 
-/// Every model that can answer: those whose loading failed are left out.
+/// GET /api/tags: every model that can answer; those that failed to load are left out.
 std::string tags_body(const std::vector<listed_model>& models);
-/// The loaded ones.
+/// GET /api/ps: the loaded models.
 std::string running_body(const std::vector<listed_model>& models);
-/// By name or alias, with ":latest" after it or without. Errors: not_found, in the words that
-/// clients look for.
+/// POST /api/show: a model by name or alias, with or without ":latest". Errors: not_found, in the
+/// words that clients look for.
 result<std::string> show_body(const std::vector<listed_model>& models, std::string_view name);
 /// Returns: the model of that name or alias, or null.
 const listed_model* find(const std::vector<listed_model>& models, std::string_view name);
+/// The error for a name that no model has.
 failure no_model(std::string_view name);
 
 }  // namespace semantic::protocol::ollama

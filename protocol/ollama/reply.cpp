@@ -18,7 +18,7 @@ using std::chrono::system_clock;
 
 namespace {
 
-/// The fields of a line in front of those that say how the answer ended.
+/// Returns: the fields of a line up to those that say how the answer ended.
 json::object line_of(const reply_options& options, std::string_view text, std::string_view thinking,
                      json::array calls) {
     json::object line{{"model", options.model}, {"created_at", time_text(options.now())}};
@@ -36,6 +36,7 @@ json::object line_of(const reply_options& options, std::string_view text, std::s
 
 std::string finished_line(json::object line) { return to_text(std::move(line)) + "\n"; }
 
+/// Returns: a line that is not the last one.
 std::string open_line(const reply_options& options, std::string_view text,
                       std::string_view thinking, json::array calls) {
     json::object line = line_of(options, text, thinking, std::move(calls));
@@ -43,7 +44,7 @@ std::string open_line(const reply_options& options, std::string_view text,
     return finished_line(std::move(line));
 }
 
-/// `arguments`: compact JSON.
+/// Returns: a tool call. `arguments`: compact JSON.
 json::object call_object(std::string id, std::size_t index, std::string_view name,
                          std::string_view arguments) {
     auto parsed = parse_json(arguments, json_limits{});
@@ -53,6 +54,7 @@ json::object call_object(std::string id, std::size_t index, std::string_view nam
     return {{"id", std::move(id)}, {"function", std::move(function)}};
 }
 
+/// Returns: a list with this one call.
 json::array only(json::object call) {
     json::array calls;
     calls.push_back(std::move(call));

@@ -31,16 +31,17 @@ struct reply_options {
     std::vector<std::string> left_out{};  // answer_request::left_out
 };
 
-/// The answer to nothing: that the model is loaded, which it stays.
+/// The answer to a request without a prompt: the model is loaded.
 std::string empty_reply(const reply_options& options);
 
-/// What the last line says of an answer: counts, and how long its parts took.
+/// Measures what the last line says about an answer: counts of tokens, and durations.
 class answer_times {
   public:
     explicit answer_times(const reply_options& options) : options_(&options) {}
     void on_admitted(const engine::admitted& event);
-    void on_output();  // the first one ends the reading of the prompt
-    /// done, done_reason, counts, durations in nanoseconds, and what is this server's own.
+    void on_output();  // call at each output; the first one ends the reading of the prompt
+    /// Adds to the last line: done, done_reason, counts, durations in nanoseconds, and this
+    /// server's own field.
     void add_end(boost::json::object& line, const engine::finished& event) const;
 
   private:
@@ -70,7 +71,7 @@ class answer_stream final : public reply_stream {
     std::string on_call_ended(bool is_whole) override;
     std::string on_finished(const engine::finished& event) override;
     std::string on_failed(const failure& f) override;
-    /// A line without text: clients parse every line, so a comment would be a fault to them.
+    /// A line without text, since clients parse every line and would fail on a comment.
     std::string ping() const override;
     bool ended() const noexcept override { return ended_; }
 

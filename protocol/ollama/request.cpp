@@ -24,7 +24,7 @@ namespace json = boost::json;
 
 constexpr std::string_view latest = ":latest";
 
-/// Returns: the lines that replace pictures, each after a line break.
+/// Returns: the lines that replace pictures, with a line break before each.
 std::string read_images(const json_cursor& holder, const history_position& position) {
     std::string lines;
     auto images = holder.find("images");
@@ -33,7 +33,7 @@ std::string read_images(const json_cursor& holder, const history_position& posit
     return lines;
 }
 
-/// `text` with those lines.
+/// Returns: `text` followed by those lines.
 std::string with_images(std::string text, const json_cursor& holder,
                         const history_position& position) {
     std::string lines = read_images(holder, position);
@@ -41,6 +41,7 @@ std::string with_images(std::string text, const json_cursor& holder,
     return text + lines;
 }
 
+/// Reads a call in the history; one without an id gets one of `calls`.
 engine::tool_call_part parse_call(const json_cursor& item, open_calls& calls,
                                   const ollama_limits& limits) {
     item.as_object();
@@ -108,7 +109,7 @@ message_kind kind_of(const json_cursor& message) {
     return message_kind::of_user;
 }
 
-/// `format`: "json", a schema, or nothing.
+/// Reads `format`: "json", a schema, or nothing.
 void parse_format(const json_cursor& root, ollama_request& request) {
     auto format = root.find("format");
     if (!format) return;
@@ -129,7 +130,7 @@ engine::thinking_params parse_think(const json_cursor& root) {
     return thinking;
 }
 
-/// -1 is no limit, -2 until the context is full: both are the limit of the limits.
+/// Reads num_predict. -1 (no limit) and -2 (until the context is full) mean max_tokens_max.
 int parse_num_predict(const json_cursor& options, const ollama_limits& limits) {
     auto field = options.find("num_predict");
     if (!field) return limits.max_tokens_max;
@@ -161,6 +162,7 @@ ollama_request parse_common(const json_cursor& root, const ollama_limits& limits
     return request;
 }
 
+/// Makes a system message that opens the conversation its system text.
 void take_opening_system_text(engine::conversation& chat) {
     if (chat.messages.size() < 2 || chat.messages.front().from != engine::role::system) return;
     chat.system = std::get<engine::text_part>(chat.messages.front().parts[0]).text;

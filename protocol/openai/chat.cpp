@@ -19,6 +19,7 @@ namespace semantic::protocol::openai {
 
 namespace {
 
+/// Reads response_format.
 void parse_response_format(const json_cursor& root, chat_request& request) {
     auto format = root.find("response_format");
     if (!format) return;
@@ -51,6 +52,7 @@ void refuse_modalities(const json_cursor& root) {
                       "only \"text\" is supported, found " + quoted(item.as_string()));
 }
 
+/// Complains of fields that this server does not support and that would change the answer.
 void refuse_what_changes_the_answer(const json_cursor& root) {
     refuse_foreign_fields(root);
     refuse_modalities(root);
@@ -61,8 +63,8 @@ void refuse_what_changes_the_answer(const json_cursor& root) {
         functions->fail(errc::unsupported, "functions are not supported; send them as tools");
 }
 
-/// prompt_cache_key names nobody: applications share one between conversations, and these are found
-/// by their content.
+/// Returns: the agent that `session_id` names. prompt_cache_key names no agent: applications share
+/// one key between conversations, and these are found by their content.
 std::optional<storage::agent_id> parse_agent(const json_cursor& root) {
     auto field = root.find("session_id");
     if (!field) return std::nullopt;
@@ -79,6 +81,8 @@ int parse_choices(const json_cursor& root, const chat_limits& limits) {
     return field ? static_cast<int>(field->as_integer(1, limits.choices_max)) : 1;
 }
 
+/// Returns: how many alternatives to show with each token's log probability; nothing where log
+/// probabilities are not wanted.
 std::optional<int> parse_logprobs(const json_cursor& root, const chat_limits& limits) {
     const bool wanted = flag_at(root, "logprobs");
     std::int64_t likeliest = 0;
@@ -134,7 +138,7 @@ result<chat_request> parse_chat(std::string_view body, const chat_limits& limits
 }
 
 std::string system_fingerprint(std::string_view state) {
-    // FNV-1a: a name for a state, no protection against anything.
+    // FNV-1a: only a name for a state, no protection against anything.
     std::uint64_t hash = 0xcbf29ce484222325;
     for (char c : state) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3;
     std::string text = "fp_";

@@ -21,8 +21,8 @@ struct chat_limits : request_limits {
     int top_logprobs_max = 20;
 };
 
-/// `max_tokens` is the limit of the limits when the client names none: the context ends the answer
-/// then.
+/// A request. `max_tokens` is max_tokens_max when the client sets no limit: the context ends the
+/// answer then.
 struct chat_request : answer_request {
     /// From the body's `session_id`. Wins over every header.
     std::optional<storage::agent_id> agent;
@@ -31,12 +31,12 @@ struct chat_request : answer_request {
     std::set<std::string> text_tools;
 };
 
-/// Errors: malformed_json, body_too_large, missing_field, bad_value, unsupported; each names the
-/// JSON path.
+/// Parses the body of /v1/chat/completions. Errors: malformed_json, body_too_large, missing_field,
+/// bad_value, unsupported; each names the JSON path.
 result<chat_request> parse_chat(std::string_view body, const chat_limits& limits = {});
 
-/// "fp_" and ten hex digits that stay the same as long as `state` does: everything that changes
-/// what the same seed gives.
+/// Returns: "fp_" and ten hex digits that depend on `state` only. `state`: a text of everything
+/// that changes what the same seed gives.
 std::string system_fingerprint(std::string_view state);
 
 }  // namespace semantic::protocol::openai

@@ -30,7 +30,8 @@ wire_role parse_role(const json_cursor& message) {
     return wire_role::user;
 }
 
-/// One part of a content list. What a model refused to say is what it said.
+/// Returns: the text of one part of a content list; a refusal counts as what the assistant said.
+/// Nothing for an unknown type.
 std::optional<std::string> parse_part(const json_cursor& part, wire_role from,
                                       const history_position& position) {
     const std::string type = string_at(part, "type");
@@ -41,7 +42,7 @@ std::optional<std::string> parse_part(const json_cursor& part, wire_role from,
     return read_medium(part, medium, position);
 }
 
-/// A call's or result's id or name; empty where there is none.
+/// Returns: an id or name of a call or result; empty where there is none.
 std::string parse_optional_name(const json_cursor& wire, const char* key, std::size_t bytes_max) {
     auto field = wire.find(key);
     if (!field || (field->value().is_string() && field->as_string().empty())) return {};
@@ -70,20 +71,21 @@ class message_reader {
     open_calls calls_;
 };
 
-/// A string, or a list of text parts.
+/// Reads a string, or a list of text parts.
 std::vector<std::string> message_reader::parse_content(const json_cursor& content,
                                                        wire_role from) const {
     return parse_texts(content, limits_.parts_per_message_max, position_,
                        [&](const json_cursor& part) { return parse_part(part, from, position_); });
 }
 
+/// Adds a call to the open ones, which may give it an id.
 engine::tool_call_part message_reader::make_call(std::string id, std::string name,
                                                  std::string arguments) {
     std::string known = calls_.add(std::move(id), name);
     return {std::move(known), std::move(name), std::move(arguments)};
 }
 
-/// {"name", "arguments"}.
+/// Reads a call from {"name", "arguments"}.
 engine::tool_call_part message_reader::parse_function_call(std::string id,
                                                            const json_cursor& function) {
     auto arguments = function.find("arguments");
@@ -91,8 +93,8 @@ engine::tool_call_part message_reader::parse_function_call(std::string id,
                      arguments ? read_arguments(*arguments, limits_.json) : "{}");
 }
 
-/// The call of a custom tool, whose input is a text, is that of a function with one argument.
-/// Returns: nothing for a call of another type.
+/// Reads a call. That of a custom tool, whose input is a text, becomes a call of a function with
+/// one argument. Returns: nothing for a call of another type.
 std::optional<engine::tool_call_part> message_reader::parse_tool_call(const json_cursor& item) {
     item.as_object();
     std::string id = parse_optional_name(item, "id", limits_.call_id_bytes_max);
@@ -122,7 +124,8 @@ std::vector<engine::tool_call_part> message_reader::parse_tool_calls(const json_
     return calls;
 }
 
-/// What the model thought, under the name this server gives it or the one that others do.
+/// Returns: the model's reasoning in an earlier answer, under either of the two names that servers
+/// give it.
 std::string parse_reasoning(const json_cursor& wire) {
     auto field = wire.find("reasoning_content");
     if (!field) field = wire.find("reasoning");
@@ -143,7 +146,7 @@ engine::message message_reader::parse_assistant(const json_cursor& wire) {
     } else if (refusal) {
         message.parts.push_back(engine::text_part{std::string(refusal->as_string())});
     } else if (calls.empty() && !has_audio) {
-        // A model that ended at once, or in its reasoning, has said nothing.
+        // A model that ended at once, or inside its reasoning, has said nothing: an empty text.
         message.parts.push_back(engine::text_part{});
     }
     if (has_audio) message.parts.push_back(engine::text_part{left_out_line("audio")});
@@ -211,7 +214,7 @@ engine::conversation parse_conversation(const json_cursor& root, const chat_limi
                                         std::set<std::string>& text_tools) {
     engine::conversation chat;
     chat.messages = parse_message_list(root, limits, left_out);
-    // An empty one stays: a template would put in its own system text where there is none.
+    // An empty one stays a message: without any, a template would insert its own system text.
     if (chat.messages.size() > 1 && chat.messages.front().from == engine::role::system) {
         std::string& text = std::get<engine::text_part>(chat.messages.front().parts[0]).text;
         text = without_billing_line(std::move(text));

@@ -27,7 +27,8 @@ json::object head_of(const reply_options& options, std::string_view object) {
             {"system_fingerprint", options.system_fingerprint}};
 }
 
-/// A chunk without choices yet. Its `usage` is null until the last one, if usage was asked for.
+/// Returns: a chunk with these choices. Where usage was asked for, `usage` is null in all chunks
+/// but the last.
 json::object chunk_of(const reply_options& options, json::array choices, json::value usage) {
     json::object chunk = head_of(options, "chat.completion.chunk");
     chunk["choices"] = std::move(choices);
@@ -35,6 +36,7 @@ json::object chunk_of(const reply_options& options, json::array choices, json::v
     return chunk;
 }
 
+/// Returns: a chunk with the change of one choice.
 json::object delta_chunk(const reply_options& options, std::size_t choice, json::object delta,
                          json::value logprobs, json::value reason) {
     return chunk_of(options,
@@ -51,7 +53,7 @@ json::value logprobs_of(json::array entries) {
 
 std::string event_of(json::object chunk) { return sse_event("", to_text(std::move(chunk))); }
 
-/// A call, or what is new of one. `said`: its arguments, or the text that the tool takes.
+/// Returns: a call. `said`: its arguments, or the text where `takes_text`.
 json::object named_call(const std::string& id, std::string_view name, std::string_view said,
                         bool takes_text) {
     const char* type = takes_text ? "custom" : "function";

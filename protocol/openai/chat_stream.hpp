@@ -38,7 +38,7 @@ struct reply_options {
     std::set<std::string> text_tools{};   // chat_request::text_tools
 };
 
-/// What of a model's words and calls a reply shows; the same for both forms.
+/// Decides what of a model's text and calls a reply shows; the same for streams and bodies.
 class shown_parts {
   public:
     shown_parts(std::optional<std::size_t> tool_calls_max, id_maker& ids)
@@ -52,7 +52,7 @@ class shown_parts {
     std::string text(std::string_view piece);
     /// Returns: nothing for a call that the request does not allow.
     std::optional<call> begin_call();
-    /// One that was none keeps its index: it has been seen.
+    /// Ends a call. One that turned out to be none keeps its index, since the client has seen it.
     void end_call(bool is_whole) { calls_ += is_whole ? 1 : 0; }
     std::size_t call_count() const noexcept { return calls_; }
 
@@ -85,7 +85,7 @@ class chat_stream final : public reply_stream {
     std::string on_call_begun(std::string_view name) override;
     std::string on_call_arguments(std::string_view json) override;
     std::string on_call_ended(bool is_whole) override;
-    /// finish_reason, but the first choice's comes last, with what is known only then.
+    /// finish_reason of a choice; that of the first one comes last, in on_finished().
     std::string on_choice_finished(const engine::choice_finished& event) override;
     /// finish_reason of the first choice, usage if it was asked for, [DONE].
     std::string on_finished(const engine::finished& event) override;

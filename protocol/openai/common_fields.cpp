@@ -19,7 +19,8 @@ engine::tool_definition parse_tool(const json_cursor& tool, const request_limits
                           limits);
 }
 
-/// {"type": "function", "function": {"name": ...}}, or the same of "custom": the one tool to call.
+/// Returns: the name in {"type": "function", "function": {"name": ...}}, or the same with "custom":
+/// the tool that must be called.
 std::string parse_named_tool(const json_cursor& choice) {
     const std::string type = string_at(choice, "type");
     if (type != "function" && type != "custom")

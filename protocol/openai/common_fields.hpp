@@ -17,29 +17,29 @@
 
 namespace semantic::protocol::openai {
 
-/// How much to reason. `none` switches reasoning off where the model can; the finer steps of other
-/// models become the nearest of the three that there are.
+/// Reads how much to reason. `none` switches reasoning off where the model can; finer steps become
+/// the nearest of low, medium and high.
 engine::thinking_params parse_effort(const json_cursor& field);
 
-/// The body's `tools`, each {"type": "function", "function": {...}}. Those of other types are left
-/// out; but where `text_tools` is no null, {"type": "custom", "custom": {...}} is taken, too, and
-/// its name added there.
+/// Reads the body's `tools`, each {"type": "function", "function": {...}}. Where `text_tools` is
+/// not null, {"type": "custom", "custom": {...}} is read, too, and its name added to that set. All
+/// other types are left out by name.
 std::vector<engine::tool_definition> parse_function_tools(
     const json_cursor& root, const request_limits& limits, left_out_names& left_out,
     std::set<std::string>* text_tools = nullptr);
 
-/// `tool_choice` and `parallel_tool_calls`. Requires: the request has its tools.
+/// Reads `tool_choice` and `parallel_tool_calls`. Requires: the tools of the request are parsed.
 void parse_tool_choice(const json_cursor& root, answer_request& request);
 
-/// Reads one part of a content; Returns: nothing for one of a type that is not known.
+/// Reads one part of a content. Returns: its text; nothing for an unknown type.
 using part_reader = std::function<std::optional<std::string>(const json_cursor& part)>;
 
-/// A content: a string, or a list of at most `parts_max` parts. Parts of unknown types are left
-/// out; complains where they are all that the newest message has.
+/// Reads a content: a string, or a list of at most `parts_max` parts, each by `parse_part`. Parts
+/// of unknown types are left out by name. Complains where the newest message has nothing else.
 std::vector<std::string> parse_texts(const json_cursor& content, std::size_t parts_max,
                                      const history_position& position,
                                      const part_reader& parse_part);
-/// With a line break between them.
+/// Returns: the texts with a line break between them.
 std::string joined(const std::vector<std::string>& texts);
 
 }  // namespace semantic::protocol::openai

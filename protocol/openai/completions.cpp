@@ -24,6 +24,7 @@ namespace {
 constexpr int max_tokens_default = 16;
 constexpr int top_scores_max = 5;  // as the vendor has it for this API
 
+/// Reads the prompt: a string or a list of one.
 std::string parse_prompt(const json_cursor& root) {
     json_cursor prompt = root.at("prompt");
     if (prompt.value().is_array() && !prompt.as_array().empty()) {
@@ -68,6 +69,7 @@ completion_request parse_completion_root(const json_cursor& root, const chat_lim
     return request;
 }
 
+/// Returns: the fields at the beginning of each chunk or body.
 json::object head_of(const reply_options& options) {
     return {{"id", options.completion_id},
             {"object", "text_completion"},

@@ -26,16 +26,17 @@ struct completion_request : chat_request {
         std::optional<std::chrono::steady_clock::time_point> deadline);
 };
 
-/// One prompt, as a string or a list of one. Without max_tokens 16, as with the vendor.
-/// Errors: malformed_json, body_too_large, missing_field, bad_value, unsupported (suffix, echo,
-/// best_of, several prompts, token ids); each names the JSON path.
+/// Parses the body of /v1/completions: one prompt, as a string or a list of one. Without max_tokens
+/// the limit is 16, as with the vendor. Errors: malformed_json, body_too_large, missing_field,
+/// bad_value, unsupported (suffix, echo, best_of, several prompts, token ids); each names the JSON
+/// path.
 result<completion_request> parse_completion(std::string_view body, const chat_limits& limits = {});
 
-/// What is not yet shown of how likely tokens were, in the older API's four lists.
+/// Collects log probabilities in the four parallel lists of the older API until they are shown.
 class older_scores {
   public:
     void add(std::span<const engine::token_scores> scores);
-    /// Returns: an object, or null where nothing was added since.
+    /// Returns: what was added since the last take(), null where nothing was.
     boost::json::value take();
 
   private:

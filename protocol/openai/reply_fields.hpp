@@ -8,10 +8,12 @@
 
 namespace semantic::protocol::openai {
 
-/// `usage`: counts of the prompt, with what of it was in memory, and of the answer.
+/// Returns: `usage`: tokens of the prompt, how many of them were in memory, and tokens of the
+/// answer.
 boost::json::object usage_object(const engine::prompt_usage& usage, int output_tokens,
                                  int thinking_tokens);
-/// "tool_calls" only for a turn that the model ended itself: a client runs them then.
+/// Returns: the wire's word for why an answer ended; "tool_calls" only for a turn that the model
+/// ended itself, since a client runs the calls then.
 const char* finish_reason(engine::stop_reason why, bool has_tool_calls);
 
 }  // namespace semantic::protocol::openai

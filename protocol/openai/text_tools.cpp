@@ -15,6 +15,7 @@ namespace json = boost::json;
 
 namespace {
 
+/// Returns: the schema of a function with the one argument `input`.
 std::string schema_of(json::object input) {
     return to_text(json::object{{"type", "object"},
                                 {"properties", json::object{{"input", std::move(input)}}},
@@ -22,11 +23,12 @@ std::string schema_of(json::object input) {
                                 {"additionalProperties", false}});
 }
 
+/// Adds the grammar that a tool's input must follow to its definition.
 void add_grammar(const json_cursor& grammar, engine::tool_definition& definition) {
     const std::string syntax = string_at(grammar, "syntax");
     const std::string text = string_at(grammar, "definition");
     if (syntax == "regex") {
-        // The vendor's expressions hold for the whole input.
+        // The vendor's regular expressions must match the whole input.
         definition.parameters_json =
             schema_of({{"type", "string"}, {"pattern", "^(?:" + text + ")$"}});
         return;
@@ -34,7 +36,8 @@ void add_grammar(const json_cursor& grammar, engine::tool_definition& definition
     definition.description += "\n\nThe input follows this grammar (" + syntax + "):\n" + text;
 }
 
-/// {"input": TEXT} of which the end was cut off, maybe in an escape.
+/// Parses {"input": TEXT} whose end is missing, possibly in the middle of an escape: tries shorter
+/// and shorter texts until one, with a quote and a brace after it, is JSON.
 result<json::value> completed_input(std::string_view arguments_json) {
     constexpr std::size_t escape_bytes_max = 11;  // of two halves of a character, but the last
     result<json::value> parsed = fail(errc::malformed_json, "is no input");

@@ -12,14 +12,15 @@
 
 namespace semantic::protocol::openai {
 
-/// A tool's name, description and `format`. A regular expression becomes a `pattern` of the input;
-/// a grammar in another syntax goes into the description. `tool`: what has these fields; those of a
-/// grammar are in its `format`, or in `format.grammar`. Complains of what
-/// it reads, as json_cursor does.
+/// Reads a tool's name, description and `format`. A regular expression becomes a `pattern` of the
+/// input; a grammar in another syntax goes into the description. `tool`: the object with these
+/// fields; the grammar is in its `format`, or in `format.grammar`. Complains of what it reads, as
+/// json_cursor does.
 engine::tool_definition parse_text_tool(const json_cursor& tool, const request_limits& limits);
 
-/// The text that such a tool is called with. `arguments_json`: {"input": TEXT}, or its beginning,
-/// of which as much text is returned as there is; other arguments are returned as they are.
+/// Returns: the text that such a tool is called with. `arguments_json`: {"input": TEXT}, or its
+/// beginning, of which all complete characters are returned; any other arguments are returned
+/// unchanged.
 std::string read_text_input(std::string_view arguments_json);
 
 }  // namespace semantic::protocol::openai

@@ -12,7 +12,7 @@ namespace json = boost::json;
 namespace {
 
 json::object scored(const engine::scored_token& token) {
-    // The vendor's word for a token that can hardly be, which JSON has no number for.
+    // The vendor's number for a token of probability 0: JSON has no infinity.
     constexpr float impossible = -9999.0f;
     json::array bytes;
     for (char byte : token.bytes) bytes.push_back(static_cast<unsigned char>(byte));

@@ -11,7 +11,8 @@
 
 namespace semantic::protocol::openai {
 
-/// Appends an entry for each token to `to`.
+/// Appends to `to`, for each token, an entry with its log probability and those of its
+/// alternatives.
 void append_scores(boost::json::array& to, std::span<const engine::token_scores> scores);
 
 }  // namespace semantic::protocol::openai
