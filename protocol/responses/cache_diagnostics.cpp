@@ -12,7 +12,8 @@ namespace json = boost::json;
 
 namespace {
 
-/// The member at the end of a path; null where there is none.
+/// Returns: the member `first`, or its member `then` where that is not empty; null where there is
+/// none.
 json::value member(const json::object& object, std::string_view first, std::string_view then = {}) {
     const json::value* found = object.if_contains(first);
     if (found == nullptr || then.empty()) return found != nullptr ? *found : json::value();
@@ -33,7 +34,8 @@ constexpr compared_field compared_fields[]{
     {"prompt_cache_key", {}, "prompt_cache_key_changed"},
 };
 
-/// By what the engine saw, where it knows more than the fields say.
+/// Returns: why the prompt was not in memory: the first field that changed; where none did, what
+/// the engine saw.
 std::string_view reason_of(const cache_comparison& compared, engine::miss_reason why) {
     if (!compared.changed.empty()) return compared.changed;
     if (why == engine::miss_reason::model_changed) return "model_changed";
@@ -64,7 +66,7 @@ cache_comparison compare_with(const json::object& earlier, const std::string& mo
 
 json::object diagnostics_of(const cache_comparison& compared, const engine::prompt_usage& usage) {
     if (!compared.is_found) return {{"type", "comparison_response_not_found"}};
-    // The last token runs again in any case.
+    // The last token of a prompt is computed again in any case.
     const int expected = std::min(compared.earlier_tokens, usage.prompt_tokens) - 1;
     if (usage.reused_tokens >= expected) return {{"type", "cache_hit"}};
     switch (usage.why) {

@@ -14,7 +14,7 @@ namespace json = boost::json;
 
 namespace {
 
-/// What the client puts in front of a conversation: it has no other text for a model of its
+/// The text that Codex puts in front of a conversation; it has no other one for a model of this
 /// catalog.
 constexpr std::string_view instructions =
     "You are a coding agent in a terminal, and you share a workspace with the user. Work on what "

@@ -10,8 +10,9 @@
 
 namespace semantic::protocol::responses {
 
-/// Clients offer the model with the lowest `priority` first. A field that Codex does not find ends
-/// its reading of the whole list, so that those of all its versions are there.
+/// Returns: the entry of a model. Clients offer the model with the lowest `priority` first. Codex
+/// stops reading the whole list where it misses a field, so the fields of all its versions are
+/// there.
 boost::json::object catalog_entry(const model_card& model, int priority);
 
 }  // namespace semantic::protocol::responses

@@ -18,22 +18,22 @@
 
 namespace semantic::protocol::responses {
 
-/// What an item of type compaction has in `encrypted_content`: the summary, in a form that only
-/// this server reads. `replaces_all`: everything before the item is left out of the prompt, which
-/// has this instead; else the item comes with what the client keeps.
+/// Returns: `encrypted_content` of an item of type compaction: the summary in a form that only this
+/// server reads. `replaces_all`: the summary replaces everything before the item in the prompt;
+/// else it is read together with what the client keeps.
 std::string seal_summary(std::string_view summary, bool replaces_all);
 struct sealed_summary {
     std::string text;
     bool replaces_all = false;
 };
-/// Reads what seal_summary() made. Returns: nothing for what another server sealed.
+/// Returns: the summary in a text that seal_summary() made; nothing for what another server sealed.
 std::optional<sealed_summary> open_summary(std::string_view sealed);
 
-/// Whether the item is a message of the user's.
+/// Whether the item is a message of role "user".
 bool is_users_message(const boost::json::value& item);
 
-/// {"id", "object": "response.compaction", "created_at", "output", "usage"}: the user's own
-/// messages as they were, then one item of type "compaction" that carries the summary, sealed.
+/// Collects the reply {"id", "object": "response.compaction", "created_at", "output", "usage"}: the
+/// user's own messages unchanged, then one item of type "compaction" with the sealed summary.
 class compaction_collector final : public reply_collector {
   public:
     /// `items`: the conversation's. `ids` must outlive the collector.

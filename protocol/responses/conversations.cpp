@@ -16,7 +16,7 @@ namespace json = boost::json;
 
 namespace {
 
-/// The items, if a response could be asked with each.
+/// Returns: the items, after checking that a response could be asked with each.
 json::array checked_items(const json_cursor& list, const response_limits& limits) {
     check_items(list, limits);
     return list.ok() ? list.value().as_array() : json::array();
@@ -27,6 +27,7 @@ json::object metadata_at(const json_cursor& root) {
     return field ? field->as_object() : json::object();
 }
 
+/// Returns: the JSON value in a kept text; null where it cannot be read.
 json::value read(std::string_view text) {
     auto value = parse_json(text, json_limits{});
     return value ? std::move(*value) : json::value();
@@ -46,7 +47,8 @@ failure no_item(std::string_view id) {
     return fail(errc::not_found, "Item with id " + quoted(id) + " not found.");
 }
 
-/// As it is kept: nothing was said, for all that was is an item.
+/// Returns: the body of a conversation as it is kept. Its output is empty, since all that was said
+/// is among its items.
 std::string body_of(std::string_view id, std::int64_t created, const json::object& metadata) {
     return to_text(json::object{{"id", id},
                                 {"object", "conversation"},

@@ -22,28 +22,30 @@ struct conversation_request {
     boost::json::object metadata{};
 };
 
-/// The body that creates one: `items` and `metadata`, both may be absent. Errors: those of
-/// parse_response(), also for an item that no response could be asked with.
+/// Parses the body that creates a conversation: `items` and `metadata`, both optional. Errors:
+/// those of parse_response(), also for an item that no response could be asked with.
 result<conversation_request> parse_conversation(std::string_view body,
                                                 const response_limits& limits);
-/// The body that changes a conversation's metadata, which must be there. Errors: missing_field too.
+/// Parses the body that changes a conversation's metadata, which is required. Errors: also
+/// missing_field.
 result<boost::json::object> parse_metadata(std::string_view body, const response_limits& limits);
-/// The body that adds `items`. Errors: missing_field too.
+/// Parses the body that adds `items`. Errors: also missing_field.
 result<boost::json::array> parse_items(std::string_view body, const response_limits& limits);
 
+/// Returns: a new conversation, whose items get ids of `ids`.
 kept_response new_conversation(std::string id, std::int64_t created_unix,
                                const conversation_request& from, id_maker& ids);
-/// With other metadata.
+/// Returns: the conversation with other metadata.
 kept_response with_metadata(const kept_response& one, const boost::json::object& metadata);
-/// With these items more. `added`: set to them, with their ids.
+/// Returns: the conversation with `items` appended. `added`: set to these items with their ids.
 result<kept_response> with_items(const kept_response& one, const boost::json::array& items,
                                  id_maker& ids, boost::json::array& added);
-/// Without the item. Errors: not_found.
+/// Returns: the conversation without the item `id`. Errors: not_found.
 result<kept_response> without_item(const kept_response& one, std::string_view id);
 
 /// {"id", "object": "conversation", "created_at", "metadata"}
 std::string conversation_body(const kept_response& one);
-/// Errors: not_found.
+/// Returns: the item `id` as JSON. Errors: not_found.
 result<std::string> item_body(const kept_response& one, std::string_view id);
 /// {"object": "list", "data", "first_id", "last_id", "has_more": false}
 std::string added_body(const boost::json::array& added);

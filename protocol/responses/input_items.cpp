@@ -32,7 +32,8 @@ role parse_role(const json_cursor& item) {
     return role::user;
 }
 
-/// One part of a content list. What a model refused to say is what it said.
+/// Returns: the text of one part of a content list; a refusal counts as what the model said.
+/// Nothing for an unknown type.
 std::optional<std::string> parse_part(const json_cursor& part, const history_position& position) {
     const std::string type = string_at(part, "type");
     for (const char* text : {"input_text", "output_text", "text", "summary_text", "reasoning_text"})
@@ -49,7 +50,7 @@ std::vector<std::string> parse_content(const json_cursor& content, const respons
                                [&](const json_cursor& part) { return parse_part(part, position); });
 }
 
-/// What a tool returned: a text, a list of parts, or data of the tool's own form.
+/// Reads what a tool returned: a text, a list of parts, or any JSON of the tool's own form.
 std::string parse_output(const json_cursor& output, const response_limits& limits,
                          const history_position& position) {
     const json::value& value = output.value();
@@ -69,7 +70,8 @@ bool has_text(const json_cursor& item, const char* key) {
     return field && field->value().is_string() && !field->as_string().empty();
 }
 
-/// A call that the client ran, whatever its tool: "local_shell_call", "apply_patch_call".
+/// Whether the item is a call that the client ran, of whatever tool: "local_shell_call",
+/// "apply_patch_call".
 bool is_clients_call(const json_cursor& item, std::string_view type) {
     return type.ends_with("_call") && has_text(item, "call_id");
 }
@@ -78,7 +80,7 @@ bool is_clients_output(const json_cursor& item, std::string_view type) {
     return type.ends_with("_output") && has_text(item, "call_id");
 }
 
-/// Its arguments, under whichever name the type has them.
+/// Returns: the arguments of such a call, under whichever name its type has them.
 std::string arguments_of(const json_cursor& item, const response_limits& limits) {
     for (const char* key : {"arguments", "action", "operation"})
         if (auto field = item.find(key)) return read_arguments(*field, limits.json);
@@ -86,7 +88,8 @@ std::string arguments_of(const json_cursor& item, const response_limits& limits)
     return readable_members(item.value());
 }
 
-/// The texts of a reasoning item's `content`, or what its seal carries.
+/// Returns: the texts of a reasoning item's `content`, or the text that its `encrypted_content`
+/// carries.
 std::string parse_reasoning(const json_cursor& item, const response_limits& limits) {
     std::string text;
     auto content = item.find("content");
@@ -97,25 +100,26 @@ std::string parse_reasoning(const json_cursor& item, const response_limits& limi
     return carried_by(sealed->as_string()).value_or(std::string());
 }
 
-/// The text as it is in every prompt: templates may leave out the blanks around it.
+/// Returns: the bytes of a text without blanks at its ends, which templates may leave out.
 std::size_t bytes_of(std::string_view text) {
     constexpr std::string_view blanks = " \t\n\r\f\v";
     const std::size_t begin = text.find_first_not_of(blanks);
     return begin == std::string_view::npos ? 0 : text.find_last_not_of(blanks) - begin + 1;
 }
 
-/// Puts messages together from items.
+/// Builds the messages of a conversation from items.
 class conversation_builder {
   public:
     conversation_builder(const response_limits& limits, const input_context& context)
         : limits_(limits), context_(context), position_{context.left_out} {}
 
-    /// Items from here on are the newest.
+    /// Call before the first item that is to be answered: pictures in it and after it are refused.
     void begin_newest() { position_.is_newest = true; }
 
-    /// The first is the system text. Others stay where they are, and are not joined to it: tools
-    /// may come between in a prompt, so that one with the first text alone, which was read ahead,
-    /// would no longer begin the prompt that follows it.
+    /// The first system text of the conversation becomes its system text; all others stay messages
+    /// where they are. They are not joined to the first, because a template may put the tools
+    /// between them: then a prompt with the first text only, which was computed ahead, would not be
+    /// the beginning of this one.
     void add_system(std::string text) {
         text_bytes_ += bytes_of(text);
         if (opens_ && text.empty()) return;
@@ -136,15 +140,16 @@ class conversation_builder {
         check_length(item);
     }
 
-    /// One that is not in the body: it is charged before it is copied.
+    /// Adds an item that is stored on this server and not in the body. The budget is charged before
+    /// it is copied.
     void add_kept(const json_cursor& item) {
         storage::work_budget* budget = context_.kept.budget;
         if (budget != nullptr) budget->charge_bytes(memory_of(item.value()));
         add(item);
     }
 
-    /// Every text that a prompt is made of is in it, so that too many bytes are too many tokens
-    /// whatever they are.
+    /// Complains where the conversation is certainly too long for the model. A token has at most
+    /// bytes_per_token_max bytes, so the bytes of all texts give a lower bound of the tokens.
     void check_length(const json_cursor& place) {
         if (limits_.bytes_per_token_max == 0 || excess_) return;
         const auto least = static_cast<std::int64_t>(text_bytes_ / limits_.bytes_per_token_max);
@@ -156,7 +161,7 @@ class conversation_builder {
                                               " with their answer");
     }
 
-    /// The summary replaces all that was said before it, and says which tools came meanwhile.
+    /// Replaces everything so far by a summary, and says which tools were added meanwhile.
     void replace_all(std::string_view summary, const json_cursor& place) {
         std::string text = std::string(summary_head).append(summary);
         chat_.messages.clear();
@@ -193,7 +198,8 @@ class conversation_builder {
         add_other(item, type);
     }
 
-    /// No item that can be referred to is a reference itself.
+    /// Adds the kept item that a reference names. Kept items are never references, so this does not
+    /// recurse further.
     void add_referenced(const json_cursor& item) {
         const std::string id = bounded_at(item, "id", limits_.id_bytes_max);
         const json::value* found = context_.kept.item_of ? context_.kept.item_of(id) : nullptr;
@@ -219,8 +225,7 @@ class conversation_builder {
         std::string text = parse_reasoning(item, limits_);
         if (!text.empty()) said().parts.push_back(engine::thinking_part{std::move(text)});
     }
-    /// What this server made of a conversation replaces it. Nobody but its maker can read one of
-    /// another server.
+    /// Adds a summary that this server made. One of another server cannot be read and is left out.
     void add_compaction(const json_cursor& item) {
         const auto sealed = item.find("encrypted_content");
         const auto summary = sealed ? open_summary(sealed->as_string()) : std::nullopt;
@@ -245,7 +250,7 @@ class conversation_builder {
         chat_.messages.push_back(
             {role::tool, {engine::tool_result_part{std::move(id), std::move(text), false}}});
     }
-    /// Returns: what is said of the item's `tools`.
+    /// Reads the item's `tools`. Returns: what is to be said about them in the prompt.
     std::string text_of_tools(const json_cursor& item) {
         std::string text;
         const auto list = item.find("tools");
@@ -259,7 +264,8 @@ class conversation_builder {
         }
         return text;
     }
-    /// A message of its own, even where it opens the input: the system text stays as it is.
+    /// Adds a system message of its own, even at the start of the input, so that the system text
+    /// stays as it is.
     void add_notice(std::string text) {
         if (text.empty() && !context_.roster.has_pending()) return;
         chat_.messages.push_back({role::system, {engine::text_part{std::move(text)}}});
@@ -280,7 +286,7 @@ class conversation_builder {
         add_notice("Reasoning effort from here on: " +
                    parse_bounded(*effort, limits_.name_bytes_max));
     }
-    /// An item of a tool that has a type of its own, or of a type that is not known.
+    /// Adds an item of a tool that has a type of its own, or leaves out one of an unknown type.
     void add_other(const json_cursor& item, const std::string& type) {
         if (is_clients_output(item, type)) {
             auto output = item.find("output");
@@ -294,11 +300,12 @@ class conversation_builder {
         }
         if (type == "image_generation_call") return add_said(left_out_line("image"));
         if (type.ends_with("_call")) return add_said(told_in_a_line(type, item.value()));
-        // That one is heard where it is the last item (request.hpp).
+        // compaction_trigger is handled where it is the last item (request.hpp).
         if (type != "compaction_trigger") position_.left_out.add(type);
     }
     void add_said(std::string text) { said().parts.push_back(engine::text_part{std::move(text)}); }
-    /// The message of the model that an item is part of.
+    /// Returns: the model's message that the next item belongs to, a new one where the last message
+    /// is not the model's.
     engine::message& said() {
         if (chat_.messages.empty() || chat_.messages.back().from != role::assistant)
             chat_.messages.push_back({role::assistant, {}});
@@ -351,7 +358,7 @@ read_input parse_input(const json_cursor& root, const input_context& context,
             context.earlier.place->fail(complaint->code, complaint->message, complaint->error_code);
     }
     const auto input = root.find("input");
-    // Nothing need follow what was said before.
+    // Without earlier items the input is required.
     if (!input && earlier_count == 0) root.at("input");
     if (input && input->value().is_string()) {
         chat.add_user(std::string(input->as_string()));

@@ -16,14 +16,15 @@
 
 namespace semantic::protocol::responses {
 
-/// What comes between the instructions and the request's own items.
+/// The items of an earlier response or conversation, which come between the instructions and the
+/// request's own items.
 struct earlier_items {
     std::optional<json_cursor> place{};  // the field that names it
-    /// Empty: nothing does. Errors: not_found.
+    /// Calls `read` with each of them. Empty: there are none. Errors: not_found.
     std::function<result<void>(const item_reader& read)> hand_over{};
 };
 
-/// What a request's input is read with. Views what it names.
+/// What the parser of a request's input needs. It views the objects that it names.
 struct input_context {
     const earlier_items& earlier;  // between the instructions and the input
     const kept_sources& kept;      // where references lead, and who pays for what they bring
@@ -31,7 +32,7 @@ struct input_context {
     left_out_names& left_out;
     tool_roster& roster;      // takes the tools that items bring
     tool_list_reader* tools;  // reads them; null: they are not read
-    /// Somebody is to be answered, so that there is a message.
+    /// An answer is wanted, so there must be a message.
     bool is_asked = true;
 };
 
@@ -60,10 +61,10 @@ struct read_input {
 read_input parse_input(const json_cursor& root, const input_context& context,
                        const response_limits& limits);
 
-/// Complains of an item of `list` that no response could be asked with.
+/// Complains of an item of `list` with which no response could be asked.
 void check_items(const json_cursor& list, const response_limits& limits);
 
-/// A call of a tool whose input is a text, as the model writes it: {"input": TEXT}.
+/// Returns: the arguments of a call of a tool whose input is a text: {"input": TEXT}.
 std::string text_arguments(std::string_view text);
 
 }  // namespace semantic::protocol::responses

@@ -18,7 +18,7 @@ namespace {
 
 constexpr int record_version = 1;
 
-/// What the vendor's ids of such an item begin with.
+/// Returns: the beginning of the vendor's ids of items of this type.
 std::string_view id_head(std::string_view type) {
     if (type == "reasoning") return "rs_";
     if (type == "function_call") return "fc_";
@@ -28,13 +28,14 @@ std::string_view id_head(std::string_view type) {
     return "msg_";
 }
 
-/// An item that was read before.
+/// Returns: the item with `id` and `type` added where it has none, and a message's text as a list
+/// of parts.
 json::object named(json::object item, id_maker& ids) {
     item.emplace("type", "message");
     const json::value& type = item.at("type");
     if (!item.contains("id") || !item.at("id").is_string())
         item["id"] = ids.make(id_head(type.is_string() ? type.get_string() : json::string()));
-    // A client may say a message's text without the list that it is one of.
+    // A client may write a message's content as a text instead of a list of parts.
     const json::value* content = item.if_contains("content");
     if (content != nullptr && content->is_string()) {
         const json::value* role = item.if_contains("role");
@@ -57,8 +58,9 @@ failure unreadable(std::string_view fault) {
     return fail(errc::bad_value, "the record of a response " + std::string(fault));
 }
 
-/// What parsing a text of JSON takes at most: a value takes so much in addition to its own bytes,
-/// and none is without one of these characters, outside of strings, before it.
+/// Returns: an upper bound of the memory that parsing a JSON text takes: its own bytes, and a fixed
+/// size for each value. Outside of strings every value but the first follows one of the four
+/// characters that are counted.
 std::size_t parsing_bytes(std::string_view text) {
     constexpr std::size_t of_value = 48;
     std::size_t bytes = text.size() + of_value;
@@ -72,10 +74,11 @@ std::size_t parsing_bytes(std::string_view text) {
     return bytes;
 }
 
-// Text that is parsed in the time of one step of a budget.
+// Bytes of text that are parsed in the time of one step of a budget.
 constexpr std::size_t parsed_bytes_a_step = 16;
 
-/// Charges for reading `text`, as long as what is returned lives.
+/// Charges the budget for parsing `text`: steps at once, memory for as long as the returned object
+/// lives. Throws work_limit_exceeded.
 std::optional<storage::charged_bytes> charge_for(std::string_view text,
                                                  storage::work_budget* budget) {
     if (budget == nullptr) return std::nullopt;
@@ -96,7 +99,8 @@ result<json::value> read_body(const kept_response& kept) {
     return said;
 }
 
-/// An item's id; null for one that refers to another itself.
+/// Returns: the id by which the item can be referred to; null where it has none or is itself a
+/// reference.
 const json::value* referable_id(const json::value& item) {
     const json::value* type = field_of(item, "type");
     const json::value* id = field_of(item, "id");
@@ -107,7 +111,8 @@ const json::value* referable_id(const json::value& item) {
 }  // namespace
 
 std::string record_of(const kept_response& kept) {
-    // Its parts are texts of JSON already, which need not be read to be written.
+    // `input` and `body` are JSON texts, which are stored as strings: they need not be parsed to be
+    // written.
     return to_text(json::object{{"version", record_version},
                                 {"id", kept.id},
                                 {"previous", kept.previous},
@@ -135,7 +140,7 @@ result<kept_response> kept_response_of(std::string_view record) {
             return unreadable(std::string("has no ") + key);
         *text = std::string(field->get_string());
     }
-    // Others are appended to its items without reading those.
+    // joined_items() appends to this text without parsing it, so it must be a list.
     if (!kept.input.starts_with('[') || !kept.input.ends_with(']'))
         return unreadable("has no list of items");
     return kept;

@@ -39,43 +39,46 @@ struct kept_response {
     std::string body;   // the response itself, a JSON object
 };
 
-/// A record's bytes, and back. Errors: bad_value for what is none, or of another version.
+/// A record's bytes, and the response read from them. Errors: bad_value for what is no record, or
+/// one of another version.
 std::string record_of(const kept_response& kept);
 result<kept_response> kept_response_of(std::string_view record);
 
-/// A request's `input` as a list of items, each with an id and a type.
+/// Returns: a request's `input` as a list of items, each with an id and a type.
 boost::json::array named_items(const boost::json::value& input, id_maker& ids);
-/// The same as text, with the items themselves in the place of references, so that it stays whole
-/// when what they refer to is deleted. `budget`: charged for those; may be null. Throws
+/// The same as JSON text, with references replaced by the items that they name, so that it stays
+/// complete when those are deleted. `budget`: charged for these items; may be null. Throws
 /// work_limit_exceeded.
 std::string named_items_text(const boost::json::value& input, const referenced_item& item_of,
                              id_maker& ids, storage::work_budget* budget);
-/// The items of one list after those of another; both are texts of JSON arrays.
+/// Returns: the JSON array `first` with the items of `second` appended; both are texts and are not
+/// parsed.
 std::string joined_items(std::string first, std::string_view second);
-/// What the response said, as a list; a call that its end has cut is in it, as clients have it.
+/// Returns: the items of a response's output as a JSON array; also a call that the end of the
+/// answer cut off, as the client has it.
 std::string said_items_text(const boost::json::object& response);
-/// All that was asked and said, the oldest response first, as a list. Errors: bad_value, when one
-/// cannot be read.
+/// Returns: all items that the responses were asked and said, the oldest response first, as a JSON
+/// array. Errors: bad_value, when one cannot be read.
 result<std::string> items_text_of(std::span<const std::shared_ptr<const kept_response>> chain);
 
-/// Bytes that a JSON value takes in memory, at most. It is linear in the number of values.
+/// Returns: an upper bound of the bytes that a JSON value takes in memory. Takes time in proportion
+/// to its number of values.
 std::size_t memory_of(const boost::json::value& value);
 
-/// Hands over what it was asked, then what it said, item after item. `budget`: charged for what is
-/// read, as long as it is; may be null. Errors: bad_value, when it cannot be read. Throws
-/// work_limit_exceeded.
+/// Calls `read` with each item that the response was asked, then each that it said. `budget`:
+/// charged for what is parsed while it is in memory; may be null. Errors: bad_value, when it cannot
+/// be read. Throws work_limit_exceeded.
 result<void> read_items(const kept_response& kept, const item_reader& read,
                         storage::work_budget* budget = nullptr);
-/// The items of a conversation, the oldest response first: what each was asked and what it said.
-/// Errors: as read_items().
+/// Returns: the items of a conversation, the oldest response first. Errors: as read_items().
 result<boost::json::array> items_of(std::span<const std::shared_ptr<const kept_response>> chain);
 
-/// The ids of its items, asked and said, that can be referred to. Errors: as read_items().
+/// Returns: the ids of all its items that can be referred to. Errors: as read_items().
 result<std::vector<std::string>> item_ids(const kept_response& kept);
 
-/// Finds the items that a request refers to in the responses that have them. References mostly
-/// come in the order in which their items were said, so that one list of each kind is kept read.
-/// Owner: the parser of the request. Thread: one at a time.
+/// Finds items that a request refers to, in the responses that have them. References mostly come in
+/// the order of the responses, so the parsed list of one response is kept until another one is
+/// asked for. Owner: the parser of the request. Thread: one at a time.
 class item_finder {
   public:
     /// `budget`: charged for what is read; may be null.
@@ -100,19 +103,20 @@ class item_finder {
     item_list asked_;
 };
 
-/// Whether it may be followed: one that has not ended cannot yet. One that failed can: the
-/// question stays, with what was said before it failed. Errors: bad_value.
+/// Checks that the response can be followed by another one: it must have ended. One that failed can
+/// be followed: its question stays, with what was said before the failure. Errors: bad_value.
 result<void> check_has_ended(const kept_response& kept);
-/// One that the server was still making when it stopped has failed. Returns: whether it was.
+/// Marks a response as failed that the server was still making when it stopped. Returns: whether it
+/// was one.
 bool end_broken_off(kept_response& kept);
-/// Whether it was made in the background.
+/// Whether the response was made in the background.
 bool was_in_background(const kept_response& kept);
 
 /// A conversation is kept as a response is: its items are the input, its body is the conversation
 /// itself, {"id", "object", "created_at", "metadata"}, with an output that is always empty.
 failure conversation_not_found(std::string_view id);
 
-/// The refusal of a response that is not kept, as `previous_response_id` and as the path's.
+/// The errors for a response that is not kept: named by `previous_response_id`, and by the path.
 failure previous_not_found(std::string_view id);
 failure response_not_found(std::string_view id);
 
@@ -121,12 +125,12 @@ struct item_page {
     bool descending = true;  // the latest first
     std::string after{};     // an item's id, or empty: from the beginning
 };
-/// Errors: bad_value, with the parameter's name.
+/// Reads the query parameters of a page. Errors: bad_value, with the parameter's name.
 result<item_page> parse_item_page(const std::optional<std::string>& limit,
                                   const std::optional<std::string>& order,
                                   const std::optional<std::string>& after);
-/// {"object": "list", "data", "first_id", "last_id", "has_more"}: the request's own items. Errors:
-/// not_found for an unknown `after`.
+/// Returns: {"object": "list", "data", "first_id", "last_id", "has_more"}, a page of the request's
+/// own items. Errors: not_found for an unknown `after`.
 result<std::string> input_items_body(const kept_response& kept, const item_page& page);
 /// {"id", "object": "response", "deleted": true}
 std::string deleted_body(std::string_view id);

@@ -29,6 +29,7 @@ namespace json = boost::json;
 
 namespace {
 
+/// Complains of fields for what this server does not do with conversations.
 void refuse_what_is_not_kept(const json_cursor& root) {
     if (auto prompt = root.find("prompt"))
         prompt->fail(errc::unsupported, "this server keeps no prompts; send the text");
@@ -38,7 +39,7 @@ void refuse_what_is_not_kept(const json_cursor& root) {
                          "nothing is cut from a conversation here; only \"disabled\" is supported");
 }
 
-/// A tool that a client names, by the name that the model knows it by.
+/// Returns: the model's name of a tool that the client names, possibly with a namespace.
 std::string named_tool(const json_cursor& named, const response_request& request) {
     const std::string name = string_at(named, "name");
     if (auto space = named.find("namespace"))
@@ -53,7 +54,7 @@ bool is_namespace(const json_cursor& named) {
     return type && type->value() == "namespace";
 }
 
-/// The tools that an entry of a choice names: one, or all of a namespace.
+/// Returns: the model's names of the tools that an entry names: one tool, or all of a namespace.
 std::vector<std::string> named_tools(const json_cursor& named, const response_request& request) {
     if (!is_namespace(named)) return {named_tool(named, request)};
     return request.names.flat_names_in(string_at(named, "name"));
@@ -69,8 +70,8 @@ tool_use parse_mode(const json_cursor& field) {
     return tool_use::when_wanted;
 }
 
-/// {"type": "allowed_tools", "mode", "tools": [{"type", "name"}]}: all stay in the prompt, and
-/// calls are held to those.
+/// Reads {"type": "allowed_tools", "mode", "tools": [{"type", "name"}]}. All tools stay in the
+/// prompt, and the form of the answer allows calls of these only.
 void parse_allowed(const json_cursor& choice, const response_limits& limits, bool several,
                    response_request& request) {
     const tool_use use = parse_mode(choice.at("mode"));
@@ -100,7 +101,7 @@ void parse_allowed(const json_cursor& choice, const response_limits& limits, boo
                   "some tools alone may be called only where a call is required; name all of them");
 }
 
-/// {"type": "namespace", "name"}: one of its tools must be called.
+/// Reads {"type": "namespace", "name"}: one of the namespace's tools must be called.
 void parse_chosen_namespace(const json_cursor& choice, bool several, response_request& request) {
     std::vector<std::string> names = named_tools(choice, request);
     if (names.empty())
@@ -149,8 +150,7 @@ void parse_reasoning(const json_cursor& root, response_request& request) {
     if (auto effort = reasoning->find("effort")) request.thinking = openai::parse_effort(*effort);
 }
 
-/// What the reply is to carry in addition to the answer; what this server has nothing of is left
-/// out.
+/// Reads `include`: what the reply has in addition to the answer. Unknown entries are ignored.
 void parse_include(const json_cursor& root, const response_limits& limits,
                    response_request& request) {
     bool has_scores = false;
@@ -167,7 +167,7 @@ void parse_include(const json_cursor& root, const response_limits& limits,
     if (has_scores || likeliest > 0) request.top_scores = static_cast<int>(likeliest);
 }
 
-/// The most calls of tools that an answer may have.
+/// Reads the most tool calls that an answer may have.
 void parse_most_calls(const json_cursor& root, response_request& request) {
     auto field = root.find("max_tool_calls");
     if (!field) return;
@@ -175,7 +175,8 @@ void parse_most_calls(const json_cursor& root, response_request& request) {
     request.tool_calls_max = std::min(request.tool_calls_max.value_or(most), most);
 }
 
-/// Every field that the vendor's response has of its request, null where there is none.
+/// Returns: all fields that the vendor's response repeats of its request, null where the request
+/// has none.
 json::object repeated_fields(const json_cursor& root) {
     const auto said = [&](std::string_view key, json::value otherwise) -> json::value {
         auto field = root.find(key);
@@ -204,7 +205,8 @@ json::object repeated_fields(const json_cursor& root) {
     return fields;
 }
 
-/// What comes before the request's own items; empty: nothing does.
+/// Reads previous_response_id. Returns: the items that come before the request's own; empty where
+/// there are none.
 earlier_items parse_previous(const json_cursor& root, const previous_items& before,
                              response_request& request) {
     auto field = root.find("previous_response_id");
@@ -217,7 +219,7 @@ earlier_items parse_previous(const json_cursor& root, const previous_items& befo
             }};
 }
 
-/// Likewise of a conversation, named by its id or as {"id"}.
+/// The same for `conversation`, an id or {"id"}.
 earlier_items parse_conversation(const json_cursor& root, const previous_items& in_conversation,
                                  response_request& request) {
     auto field = root.find("conversation");
@@ -234,7 +236,7 @@ earlier_items parse_conversation(const json_cursor& root, const previous_items& 
             }};
 }
 
-/// Whether it is kept, and made while nobody waits for it.
+/// Reads whether the response is kept by its id, and whether it is made in the background.
 void parse_keeping(const json_cursor& root, response_request& request) {
     request.is_kept = flag_at(root, "store", true);
     request.in_background = flag_at(root, "background");
@@ -252,7 +254,8 @@ bool is_compaction(const json::value& item) {
     return type != nullptr && (*type == "compaction" || *type == "compaction_trigger");
 }
 
-/// prompt_cache_options.comparison_response_id. Requires: request.repeated.
+/// Reads prompt_cache_options.comparison_response_id and compares with that response. Requires:
+/// request.repeated is set.
 void parse_comparison(const json_cursor& root, const response_limits& limits,
                       const kept_sources& kept, response_request& request) {
     auto options = root.find("prompt_cache_options");
@@ -268,7 +271,7 @@ void parse_comparison(const json_cursor& root, const response_limits& limits,
     request.compared = compare_with(*earlier, request.model, request.repeated, compacts);
 }
 
-/// What is kept of the request, once all of it was found to be right.
+/// Sets what is kept of the request. Called last, when all of the request was found to be right.
 void keep_input(const json_cursor& root, const kept_sources& kept, response_request& request) {
     if (kept.ids == nullptr || !root.ok()) return;
     const auto input = root.find("input");
@@ -276,6 +279,7 @@ void keep_input(const json_cursor& root, const kept_sources& kept, response_requ
                                      *kept.ids, kept.budget);
 }
 
+/// Complains where the repeated fields are too long, since every event of a stream may have them.
 void check_repeated(const json_cursor& root, std::string_view body, const response_limits& limits,
                     const response_request& request) {
     if (body.size() <= limits.repeated_bytes_max) return;
@@ -286,8 +290,9 @@ void check_repeated(const json_cursor& root, std::string_view body, const respon
                   std::to_string(limits.repeated_bytes_max) + " bytes");
 }
 
-/// context_management: [{"type": "compaction", "compact_threshold"}]. Without a threshold it is
-/// three quarters of the context; of several the least counts. Entries of other types are left out.
+/// Reads context_management: [{"type": "compaction", "compact_threshold"}]. Without a threshold it
+/// is three quarters of the context; of several entries the lowest counts. Entries of other types
+/// are left out by name.
 void parse_context_management(const json_cursor& root, const response_limits& limits,
                               left_out_names& left_out, response_request& request) {
     auto list = root.find("context_management");
@@ -307,8 +312,8 @@ void parse_context_management(const json_cursor& root, const response_limits& li
     }
 }
 
-/// {"type": "compaction_trigger"}, the last item: the model is asked for a summary in its place.
-/// The tools stay in the prompt, so that the memory of the conversation matches.
+/// Where the last item is {"type": "compaction_trigger"}, the answer becomes a summary of the
+/// conversation. The tools stay in the prompt, so that the memory of the conversation matches.
 void parse_compaction_trigger(const json_cursor& root, response_request& request) {
     auto input = root.find("input");
     const json::array* items = input ? input->value().if_array() : nullptr;
@@ -320,6 +325,7 @@ void parse_compaction_trigger(const json_cursor& root, response_request& request
     ask_for_summary(request, summary_question());
 }
 
+/// Reads the whole body. `excess`: set where the conversation is too long for the model.
 response_request parse_root(const json_cursor& root, std::string_view body,
                             const response_limits& limits, const kept_sources& kept,
                             std::optional<engine::prompt_excess>& excess) {

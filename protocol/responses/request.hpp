@@ -37,8 +37,8 @@ struct response_limits : request_limits {
     int context_tokens_max = 0;
 };
 
-/// `max_tokens` is the limit of the limits when the client names none: the context ends the answer
-/// then.
+/// A request. `max_tokens` is max_tokens_max when the client sets no limit: the context ends the
+/// answer then.
 struct response_request : answer_request {
     /// The fields that the response repeats, as the client wrote them or with their defaults.
     boost::json::object repeated;
@@ -73,14 +73,14 @@ struct response_request : answer_request {
     std::optional<cache_comparison> compared{};
 };
 
-/// Hands over the conversation up to the end of the response with this id, item after item. Errors:
+/// Calls `read` with each item of the conversation up to the end of the response `id`. Errors:
 /// not_found, with the vendor's code.
 using previous_items = std::function<result<void>(const std::string& id, const item_reader& read)>;
 
-/// The response with this id, as it was replied; nothing where it is not known.
+/// Returns the response `id` as it was replied; nothing where it is unknown.
 using earlier_response = std::function<std::optional<boost::json::object>(const std::string& id)>;
 
-/// What a request may refer to, and what that may cost.
+/// Where a request may refer to kept responses and items, and the budget for that.
 struct kept_sources {
     previous_items before{};           // of a response; without it there are none
     previous_items in_conversation{};  // likewise of a conversation
@@ -90,12 +90,13 @@ struct kept_sources {
     storage::work_budget* budget = nullptr;
     /// Names the items that are kept. Null: none are.
     id_maker* ids = nullptr;
-    /// What replaces the conversation with the whole input, where that was summarised.
+    /// A summary that replaces the whole conversation, input included, where it was summarised.
     std::optional<std::string> summary{};
 };
 
-/// Errors: malformed_json, body_too_large, missing_field, bad_value, unsupported; each names the
-/// JSON path; prompt_too_long; those of `kept`; bad_value where the budget does not hold.
+/// Parses the body of /v1/responses. Errors: malformed_json, body_too_large, missing_field,
+/// bad_value, unsupported, each naming the JSON path; prompt_too_long; those of `kept`; bad_value
+/// where the budget is exceeded.
 result<response_request> parse_response(std::string_view body, const response_limits& limits = {},
                                         const kept_sources& kept = {});
 

@@ -65,6 +65,7 @@ std::string response_stream::send_response(std::initializer_list<std::string_vie
     return bytes;
 }
 
+/// Sends the last event, which not_kept() may have to send again.
 std::string response_stream::end(std::string_view type) {
     state_ = state::ended;
     std::string bytes = send_response({type});
@@ -84,6 +85,7 @@ std::string response_stream::of_part(std::string_view type, json::object fields)
     return of_item(type, std::move(fields));
 }
 
+/// Returns: the one part of an item's content.
 json::object response_stream::part_of(const item& one) const {
     if (one.type == kind::reasoning) return {{"type", "reasoning_text"}, {"text", one.text}};
     return {{"type", "output_text"},
@@ -92,6 +94,7 @@ json::object response_stream::part_of(const item& one) const {
             {"logprobs", one.scores}};
 }
 
+/// Returns: an item as JSON; in status "in_progress" without its content.
 json::object response_stream::object_of(const item& one, std::string_view status) const {
     const bool has_begun = status != "in_progress";
     json::object object{{"id", one.id}};
@@ -134,6 +137,7 @@ void response_stream::add_names(const item& call, json::object& object) const {
     if (spaced != nullptr) object["namespace"] = spaced->space;
 }
 
+/// Ends the open item and begins a new one.
 std::string response_stream::open(item fresh) {
     std::string bytes = close("completed");
     const bool has_part = fresh.type == kind::message || fresh.type == kind::reasoning;
@@ -190,6 +194,7 @@ std::string response_stream::close(std::string_view status) {
     return bytes;
 }
 
+/// Makes the response object, without output.
 void response_stream::begin(std::string_view status) {
     response_ = {{"id", options_.response_id},
                  {"object", "response"},
@@ -290,8 +295,8 @@ std::string response_stream::on_call_begun(std::string_view name) {
 std::string response_stream::on_call_arguments(std::string_view json) {
     if (state_ != state::open || !has_open_call() || json.empty()) return {};
     open_->text += json;
-    // The input of a tool that takes a text is known when its JSON string has ended; a search has
-    // its arguments as an object.
+    // The input of a tool that takes a text is sent when its JSON string is complete, and a search
+    // has its arguments as an object: neither is sent in pieces.
     if (open_->type != kind::call) return {};
     return of_item("response.function_call_arguments.delta", {{"delta", json}});
 }
@@ -309,7 +314,7 @@ std::string response_stream::on_finished(const engine::finished& event) {
     if (state_ == state::ended) return {};
     if (options_.compacts && is_white_space(summary_))
         return on_failed(fail(errc::internal, "the model gave no summary of the conversation"));
-    // A summary that its limit has cut is one all the same.
+    // A summary that was cut off by its limit counts as complete.
     const bool cut = options_.is_answer && !options_.compacts && is_cut(event.why);
     const char* status = cut ? "incomplete" : "completed";
     std::string bytes;
@@ -334,7 +339,7 @@ std::string response_stream::on_failed(const failure& f) {
     if (!has_begun) return send("error", std::move(error));
     response_["status"] = "failed";
     response_["output"] = std::move(output_);
-    // A prompt that is too long is known by its code to clients that make it shorter.
+    // Clients recognise a prompt that is too long by its code, and shorten it.
     json::value code = f.code == errc::prompt_too_long ? error.at("code") : json::value();
     if (code.is_null())
         code = f.code == errc::rate_limited ? "rate_limit_exceeded" : "server_error";

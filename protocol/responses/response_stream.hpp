@@ -28,7 +28,7 @@
 
 namespace semantic::protocol::responses {
 
-/// As the vendor counts: what was remembered is part of the input.
+/// Returns: `usage` as the vendor counts: tokens from memory are part of the input.
 boost::json::object usage_object(const engine::prompt_usage& usage, int output_tokens,
                                  int thinking_tokens);
 
@@ -58,8 +58,8 @@ class response_stream final : public reply_stream {
     /// `ids` names items and calls; it must outlive the stream.
     response_stream(reply_options options, id_maker& ids);
 
-    /// The answer is from this summary of the conversation, and not from all of it: an item of type
-    /// compaction comes first. Requires: on_admitted() comes later.
+    /// The answer is made from this summary of the conversation, so an item of type compaction
+    /// comes first. Requires: on_admitted() is called later.
     void put_summary(std::string summary) { replacing_summary_ = std::move(summary); }
 
     /// The events of a background response before it is submitted: response.created and
@@ -80,11 +80,11 @@ class response_stream final : public reply_stream {
     std::string on_finished(const engine::finished& event) override;
     /// response.failed, or `error` when nothing has been sent yet.
     std::string on_failed(const failure& f) override;
-    /// The end of one that was made in the background and is not any more. Its status is
-    /// "cancelled"; the vendor has no event of that name, so that it is response.incomplete.
+    /// Ends a background response that was cancelled. Its status is "cancelled"; the vendor has no
+    /// event of that name, so the event is response.incomplete.
     std::string on_cancelled();
-    /// It could not be kept, and says so. `bytes`: what on_finished() returned. Returns: what is
-    /// sent in their place.
+    /// Corrects the end of a response that could not be kept: it says store = false. `bytes`: what
+    /// on_finished() returned. Returns: the bytes to send instead.
     std::string not_kept(std::string bytes);
     /// A comment: every event has a number, which a client may check.
     std::string ping() const override;
@@ -104,12 +104,14 @@ class response_stream final : public reply_stream {
         boost::json::array scores{};
     };
 
+    /// Returns: an event with the next sequence number.
     std::string send(std::string_view type, boost::json::object fields);
-    /// Events with the response in its present state, which is written once for all of them.
+    /// Returns: events of these types with the response in its present state, which is encoded once
+    /// for all of them.
     std::string send_response(std::initializer_list<std::string_view> types);
     void begin(std::string_view status);
     std::string end(std::string_view type);
-    /// An event of the open item, or of the one part that its content has.
+    /// Returns: an event about the open item, or about the one part of its content.
     std::string of_item(std::string_view type, boost::json::object fields);
     std::string of_part(std::string_view type, boost::json::object fields);
     boost::json::object object_of(const item& one, std::string_view status) const;
@@ -121,11 +123,11 @@ class response_stream final : public reply_stream {
         return is_open(kind::call) || is_open(kind::text_call) || is_open(kind::search_call);
     }
     std::string open(item fresh);
-    /// The item that a summary comes in.
+    /// Returns: the events of an item with a summary.
     std::string add_compaction(std::string_view summary, bool replaces_all);
     /// Ends the open item, if there is one.
     std::string close(std::string_view status);
-    /// What the end of a call's arguments is sent as. Nothing for other items.
+    /// Returns: the events at the end of a call's arguments; empty for other items.
     std::string end_arguments();
 
     reply_options options_;

@@ -22,16 +22,16 @@ struct socket_message {
     std::string lane;
 };
 
-/// Errors: malformed_json, bad_value; each names the JSON path. A message of any size is read: its
-/// bound is the socket's.
+/// Reads type and lane of a message. Errors: malformed_json, bad_value; each names the JSON path.
+/// It reads a message of any size, since the socket has bounded it.
 result<socket_message> read_socket_message(std::string_view message);
 
-/// `event`: the text of a JSON object with at least one field. Returns: the same in a lane; as it
-/// is where `lane` is empty.
+/// Returns: the event with the field stream_id = `lane`; unchanged where `lane` is empty. `event`:
+/// the text of a JSON object with at least one field.
 std::string in_lane(std::string event, std::string_view lane);
 
-/// The event that hands the input of a "response.steer" back: no answer takes up anything while it
-/// is made. The client may send the input as a request of its own then.
+/// Returns: the event that refuses a "response.steer" and hands its input back, since this server
+/// changes no answer while it is made. The client may send the input as a request of its own.
 /// Errors: missing_field, bad_value; each names the JSON path.
 result<std::string> steer_failed(std::string_view message);
 

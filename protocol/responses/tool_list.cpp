@@ -43,7 +43,8 @@ std::vector<engine::tool_definition> tool_list_reader::read_late(const json_curs
     return tools;
 }
 
-/// Names that are their own come before those that are made.
+/// Reserves the name of a tool in no namespace, so that no flat name that is made for a namespace's
+/// tool equals it.
 void tool_list_reader::reserve_name(const json_cursor& tool) {
     auto type = tool.find("type");
     auto name = tool.find("name");
@@ -51,6 +52,7 @@ void tool_list_reader::reserve_name(const json_cursor& tool) {
     if (is_own_tool(type->as_string())) names_.reserve(std::string(name->as_string()));
 }
 
+/// Adds one entry of the list; one of an unknown type is left out by name.
 void tool_list_reader::add(const json_cursor& tool) {
     const std::string type = string_at(tool, "type");
     if (type == "namespace") return add_namespace(tool);
@@ -82,7 +84,8 @@ void tool_list_reader::add_namespace(const json_cursor& holder) {
     }
 }
 
-/// A search that the client runs is a function to the model, with a type of its own on the wire.
+/// Adds a search that the client runs: a function for the model, with a type of its own on the
+/// wire.
 void tool_list_reader::add_search(const json_cursor& tool) {
     auto runs = tool.find("execution");
     if (!runs || runs->as_string() != "client") return left_out_.add("tool_search");
@@ -108,6 +111,7 @@ engine::tool_definition tool_list_reader::parse_definition(const json_cursor& to
     return parse_function(tool, "parameters", R"({"type":"object","properties":{}})", limits_);
 }
 
+/// Stores a definition. `type`: of the tool on the wire.
 void tool_list_reader::take(const json_cursor& tool, std::string_view type,
                             engine::tool_definition definition) {
     if (found_.size() == limits_.tools_max)

@@ -20,7 +20,7 @@ namespace semantic::protocol::responses {
 /// The name under which a model is offered the client's own search for tools.
 inline constexpr std::string_view search_tool_name = "tool_search";
 
-/// A function, or a tool that takes a text: the client runs it.
+/// Whether a tool of this type is run by the client: a function, or a tool that takes a text.
 bool is_own_tool(std::string_view type);
 
 /// Reads the tools that a client runs. Those of the vendor's servers are left out.
@@ -31,10 +31,10 @@ class tool_list_reader {
                      tool_names& names, left_out_names& left_out)
         : limits_(limits), text_tools_(text_tools), names_(names), left_out_(left_out) {}
 
-    /// The list `tools` of the body. Tools whose loading is deferred wait for an item where the
-    /// client searches for tools itself; else they are in the prompt from the start.
+    /// Reads the list `tools` of the body. Tools with deferred loading wait until an item names
+    /// them, if the client searches for tools itself; else they are in the prompt from the start.
     engine::tool_lists read(const json_cursor& root);
-    /// A list of tools in an item. One that is known may be there again.
+    /// Reads a list of tools in an item. It may repeat known tools.
     std::vector<engine::tool_definition> read_late(const json_cursor& list);
     /// Whether the client searches for tools.
     bool has_search() const noexcept { return has_search_; }

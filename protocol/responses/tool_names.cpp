@@ -9,7 +9,8 @@ namespace {
 
 constexpr std::string_view separator = "__";
 
-/// As flat names are made, before they are cut or numbered. What no tool's name may have is "_".
+/// Returns: the flat name before it is shortened or numbered. Characters that no tool name may have
+/// become "_".
 std::string joined(const std::string& space, const std::string& name) {
     std::string flat = space;
     if (!flat.empty() && !flat.ends_with(separator)) flat += separator;

@@ -23,19 +23,19 @@ class tool_names {
   public:
     static constexpr std::size_t flat_bytes_max = 128;
 
-    /// A name that means itself, and so no tool of a namespace.
+    /// Reserves a name, so that no tool of a namespace gets it as its flat name.
     void reserve(std::string name) { taken_.insert(std::move(name)); }
-    /// Returns: the flat name of a namespace's tool, which no other tool has: "SPACE__NAME", or
-    /// "SPACENAME" where the space ends with "__"; cut, and numbered, where that is too long or
-    /// taken. Nothing for a tool that was added before.
+    /// Adds a tool of a namespace. Returns: its flat name, which no other tool has: "SPACE__NAME",
+    /// or "SPACENAME" where the space ends with "__"; shortened, or with a number, where that is
+    /// too long or taken. Nothing for a tool that was added before.
     std::optional<std::string> add(const std::string& space, const std::string& name);
 
-    /// The namespace of a tool's flat name. Returns: null for a tool in no namespace.
+    /// Returns: the namespace and name of a flat name; null for a tool in no namespace.
     const spaced_name* find(std::string_view flat) const;
-    /// Returns: the name by which the model knows the called tool. `space` may be empty.
+    /// Returns: the name by which the model knows a tool. `space`: its namespace, may be empty.
     std::string flat_of(const std::string& space, const std::string& name) const;
-    /// The flat name of a tool that a client names without its namespace; nothing where none or
-    /// several have that name.
+    /// Returns: the flat name of the tool that a client names without its namespace; nothing where
+    /// no tool, or more than one, has that name.
     std::optional<std::string> only_flat_of(std::string_view name) const;
     /// Returns: the flat names of a namespace's tools.
     std::vector<std::string> flat_names_in(std::string_view space) const;
