@@ -30,6 +30,7 @@ std::string event_of(std::string_view name, const json::object& fields) {
     return sse_event(name, to_text(fields));
 }
 
+/// Adds the result of a run: choices, summary, payoff.
 void add_result(json::object& to, const run_result& came) {
     json::object choices;
     for (const auto& [name, choice] : came.choices) choices[name] = choice;

@@ -21,8 +21,8 @@ struct run_request {
     bool is_persistent = true;          // or every phase begins with agents that know nothing
     bool rereads = false;  // in every phase agents read again what they know: for measurements
 };
-/// {"yaml", "persistent_cache_prefix", "persistent", "reread"}; of how agents answer, parse_turn()
-/// reads the rest. Errors: as read_object(); bad_value.
+/// Parses {"yaml", "persistent_cache_prefix", "persistent", "reread"}; parse_turn() reads the other
+/// fields of the body, about how agents answer. Errors: as read_object(); bad_value.
 result<run_request> parse_run(std::string_view body, const json_limits& limits = {});
 
 std::string scenarios_body(std::span<const scenario> all);
@@ -33,10 +33,10 @@ std::string run_start_event(std::string_view run_id, const scenario& scenario);
 std::string phase_start_event(const phase& phase, const coordination::session& made);
 std::string phase_complete_event(const phase& phase, const coordination::session& over);
 std::string run_complete_event(std::string_view run_id, const run_result& came);
-/// In its place when the run was cancelled.
+/// The last event of a run that was cancelled.
 std::string run_stopped_event(std::string_view run_id);
 
-/// How far a run is.
+/// The progress of a run.
 struct run_state {
     struct phase_state {
         std::string name;

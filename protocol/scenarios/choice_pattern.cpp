@@ -43,7 +43,8 @@ struct step_count {
     std::uint64_t max = 0;
 };
 
-/// Called before each item of the expression that is tried.
+/// PCRE2 calls it before each item of the expression that it tries. Returns: not 0, which ends the
+/// match, when there are too many steps.
 int count_step(pcre2_callout_block*, void* data) {
     auto& count = *static_cast<step_count*>(data);
     return ++count.steps > count.max ? PCRE2_ERROR_CALLOUT : 0;
@@ -67,7 +68,8 @@ std::string choice_pattern::last_choice(std::string_view text, storage::work_bud
         const PCRE2_SIZE* bounds = pcre2_get_ovector_pointer(data);
         if (found > 1 && bounds[2] != PCRE2_UNSET)
             last = text.substr(bounds[2], bounds[3] - bounds[2]);
-        // After a match, and at least one byte on: inside a character nothing matches.
+        // Continues after the match, at least one byte further. At a byte inside a character
+        // nothing matches, so this is safe in UTF-8.
         at = bounds[1] > at ? bounds[1] : at + 1;
     }
     pcre2_match_context_free(context);

@@ -23,12 +23,13 @@ class choice_pattern {
     static constexpr std::uint32_t heap_kib_max = 4'096;
     static constexpr int matches_max = 100;
 
-    /// PCRE2's syntax, with "(?i)" in front for any case. Errors: bad_value for what is no
-    /// expression, and for one without a group.
+    /// Compiles an expression in PCRE2's syntax; "(?i)" in front ignores case. Errors: bad_value
+    /// for what is no expression, or has no group.
     static result<choice_pattern> compile(std::string_view pattern);
 
-    /// Returns: the first group of the last match, of the first matches_max; empty when there is
-    /// none, or `budget` has not the steps that it takes to find out. Charges what it took.
+    /// Returns: the first group of the last match among the first matches_max; empty when there is
+    /// none, or when the steps of `budget` do not suffice to find out. Charges the steps that it
+    /// took.
     std::string last_choice(std::string_view text, storage::work_budget& budget) const;
 
   private:

@@ -13,19 +13,21 @@ using coordination::session;
 
 namespace {
 
-// A line is looked at as far as this.
+// The pattern is matched against the first so many bytes of a line.
 constexpr std::size_t matched_bytes_max = 4'000;
 // The most steps of matching a run's pattern, in all lines of all phases.
 constexpr std::uint64_t matching_steps_max = 20'000'000;
 constexpr std::string_view nothing_said = "(no messages yet)";
 constexpr std::string_view left_out_note = "(earlier messages are left out)\n";
 
+/// Whether an agent said the line to all.
 bool is_spoken(const coordination::line& each) {
     return each.sender != nobody && !each.is_hidden && each.visible_to.empty();
 }
 
-/// The latest lines that have a place in `characters_left`, which becomes what is left then. Empty
-/// when none has: then none has one later.
+/// Returns: the latest lines of a phase that fit into `characters_left`, from which their length is
+/// subtracted, as the agent of the reference reads them; with a note where earlier ones were left
+/// out. Empty when no line fits; then none will fit later.
 std::string quote(const scenario& scenario, const reference& quoted, const session& said,
                   std::size_t& characters_left) {
     const std::string self = agent_id_of(scenario, quoted.agent);
@@ -42,7 +44,7 @@ std::string quote(const scenario& scenario, const reference& quoted, const sessi
         lines.push_back(std::string(name).append(text).append(end));
         return true;
     };
-    // So that there is a place for it when it is needed.
+    // Room for the note is set aside first.
     const std::size_t note = std::min(characters_left, left_out_note.size());
     characters_left -= note;
     bool are_all = true;
@@ -64,6 +66,8 @@ bool has(const phase& phase, std::string_view key) {
     return std::ranges::find(phase.agents, key) != phase.agents.end();
 }
 
+/// Returns: the choice that a text names by the scenario's pattern; empty where it names none, or
+/// one that is not listed.
 std::string found_choice(const outcome& end, const choice_pattern& pattern, std::string_view text,
                          storage::work_budget& budget) {
     const std::string last = pattern.last_choice(text.substr(0, matched_bytes_max), budget);
@@ -78,7 +82,7 @@ std::string found_choice(const outcome& end, const choice_pattern& pattern, std:
     return found == end.choices.end() ? std::string() : *found;
 }
 
-/// The last choice that an agent has spoken of in a phase.
+/// Returns: the last choice that an agent named in a phase; empty where it named none.
 std::string choice_of(const outcome& end, const choice_pattern& pattern, const session& said,
                       const std::string& agent_id, storage::work_budget& budget) {
     const int speaker = said.find(agent_id);
@@ -89,6 +93,7 @@ std::string choice_of(const outcome& end, const choice_pattern& pattern, const s
     return choice;
 }
 
+/// Finds what each participant of the last phase chose last, there or in an earlier phase.
 void read_choices(const scenario& scenario, const phases_done& done, run_result& result) {
     const auto pattern = choice_pattern::compile(scenario.end->pattern);
     if (!pattern) return;  // parse_scenario() takes none of these
@@ -106,7 +111,9 @@ void read_choices(const scenario& scenario, const phases_done& done, run_result&
     }
 }
 
-/// Labels are the choices in their order, or words of their own for them.
+/// Returns: the cell of the payoff's matrix for two choices; nothing where there are not two, or
+/// one has no label. Labels are either the choices themselves or, in the same order, other names
+/// for them.
 std::optional<std::string> worth_of(const scenario& scenario, const run_result& so_far) {
     if (!scenario.worth || so_far.choices.size() != 2) return std::nullopt;
     const auto place = [&](const std::string& choice) -> std::optional<std::size_t> {

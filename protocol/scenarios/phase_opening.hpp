@@ -16,28 +16,27 @@
 
 namespace semantic::protocol::scenarios {
 
-/// The sessions of the phases that are over, by the phase's name. Of their lines those that
-/// spoken_of() has are enough.
+/// The sessions of the phases that are over, by the phase's name. Only the lines that spoken_of()
+/// keeps are needed.
 using phases_done = std::map<std::string, coordination::session>;
-/// A copy with what the agents said to all.
+/// Returns: a copy of the session with only the lines that agents said to all.
 coordination::session spoken_of(const coordination::session& said);
-/// The phases that opening_of() quotes.
+/// Returns: the names of the phases that opening_of() quotes.
 std::set<std::string> phases_quoted(const phase& phase);
 
-/// scn_{scenario}_{key}
+/// Returns: the id of a scenario's agent, scn_{scenario}_{key}.
 std::string agent_id_of(const scenario& scenario, std::string_view key);
 
-/// `text` with its references as quotes: a line for each public message of the phase, as "Name:
-/// content", the referenced agent's own as "You: content"; "(no messages yet)" for a phase without.
-/// What `remembers(phase)` says the reader was part of, and so has in its memory, is quoted to it
-/// as nothing. The whole has at most coordination::prompt_characters_max characters: of what has no
-/// place there the earliest lines are left out, and the text says so.
+/// Returns: `text` with each reference replaced by a quote: a line for each public message of the
+/// phase, as "Name: content", the referenced agent's own as "You: content"; "(no messages yet)" for
+/// a phase without any. A phase that the reader has in its memory, as `remembers(phase)` says, is
+/// not quoted. The whole has at most coordination::prompt_characters_max characters: the earliest
+/// lines that do not fit are left out, and a note says so.
 std::string quoted_for(const scenario& scenario, std::string_view text, const phases_done& done,
                        const std::function<bool(const phase&)>& remembers);
 
-/// The session of a phase. `prefix`: of its permanent agents' memories; empty: nobody remembers
-/// anything from an earlier phase. `remembers(key)`: whether this agent has the memory of earlier
-/// phases.
+/// Returns: the session of a phase and what its agents read first. `prefix`: of the memories of its
+/// permanent agents; empty: no agent remembers an earlier phase.
 coordination::opening opening_of(const scenario& scenario, const phase& opened,
                                  std::string session_id, std::string prefix,
                                  const phases_done& done);
@@ -49,7 +48,7 @@ struct run_result {
     std::string text{};                  // summary: the last that was said
     std::optional<std::string> worth{};  // of the payoff's matrix, where two have chosen
 };
-/// The result of the phases. Requires: the last one is done.
+/// Returns: the result of a run. Requires: the last phase is over.
 run_result result_of(const scenario& scenario, const phases_done& done);
 
 }  // namespace semantic::protocol::scenarios

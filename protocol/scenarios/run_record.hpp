@@ -20,8 +20,10 @@ struct kept_run {
     std::string request{};  // the body by which it was begun
 };
 
+/// Returns: the run as one line of JSON.
 std::string to_record(const kept_run& run);
-/// Errors: malformed_json, missing_field, bad_value; of the scenario, as parse_scenario().
+/// Reads such a record. Errors: malformed_json, missing_field, bad_value; of the scenario, as
+/// parse_scenario().
 result<kept_run> kept_run_of(std::string_view record);
 
 }  // namespace semantic::protocol::scenarios

@@ -31,8 +31,8 @@ std::string too_many_nodes() {
     return "a scenario may have " + std::to_string(scenario_nodes_max) + " keys, values and lists";
 }
 
-/// Counts what a file has, before anything of it is put together. An alias has a few bytes and may
-/// refer to something large.
+/// Counts the nodes of a YAML file while it is parsed, before any are built in memory. Refuses
+/// aliases: a few bytes of them may expand to something very large.
 class node_counter final : public YAML::EventHandler {
   public:
     void OnDocumentStart(const YAML::Mark&) override {}
@@ -75,8 +75,8 @@ class node_counter final : public YAML::EventHandler {
     int depth_ = 0;
 };
 
-/// A place in the file. The first complaint is what parse_scenario() returns; nothing is read
-/// after it.
+/// A node of the file with its path. The first complaint is what parse_scenario() returns; nothing
+/// more is read after it.
 class place {
   public:
     place(YAML::Node node, std::string path, std::optional<failure>& fault, int line)
@@ -89,12 +89,14 @@ class place {
     }
     bool ok() const { return !fault_; }
 
+    /// Returns: the value of a key; nothing where it is absent or null.
     std::optional<place> find(const std::string& key) const {
         if (!ok() || !node_.IsMap()) return std::nullopt;
         const YAML::Node found = node_[key];
         if (!found.IsDefined() || found.IsNull()) return std::nullopt;
         return place(found, path_.empty() ? key : path_ + "." + key, fault_, line_of(found));
     }
+    /// Returns: the items of a list; complains where it is none or longer than `count_max`.
     std::vector<place> items(std::size_t count_max) const {
         std::vector<place> out;
         if (!ok()) return out;
@@ -111,6 +113,7 @@ class place {
                              line_of(node_[i]));
         return out;
     }
+    /// Returns: the keys and values of a map.
     std::vector<std::pair<std::string, place>> fields() const {
         std::vector<std::pair<std::string, place>> out;
         if (!ok()) return out;
@@ -129,6 +132,7 @@ class place {
         }
         return out;
     }
+    /// Returns: a text of at most `max` characters.
     std::string text(std::size_t max, bool is_required) const {
         if (!ok()) return {};
         if (!node_.IsScalar()) {
@@ -188,7 +192,8 @@ class place {
     int line_;
 };
 
-/// Whether `text` has only lower-case letters, digits and characters of `more`, and a letter first.
+/// Whether `text` begins with a lower-case letter and has only these, digits and the characters in
+/// `more`, at most `max` of them.
 bool is_identifier(std::string_view text, std::string_view more, std::size_t max) {
     if (text.empty() || text.size() > max || text[0] < 'a' || text[0] > 'z') return false;
     return std::ranges::all_of(text, [&](char c) {
@@ -197,7 +202,7 @@ bool is_identifier(std::string_view text, std::string_view more, std::size_t max
     });
 }
 
-/// The names that a scenario has so far.
+/// The names that were read so far.
 struct known_names {
     std::set<std::string> agents{};  // keys
     std::set<std::string> display_names{};
@@ -225,7 +230,8 @@ scenario_agent read_agent(const std::string& key, const place& at, known_names& 
     return one;
 }
 
-/// A template's references are to earlier phases and to agents that there are.
+/// Complains of a reference in a template to a phase that does not come earlier, or to an unknown
+/// agent.
 void check_template(const place& at, std::string_view text, const known_names& known) {
     for (const reference& each : references_in(text)) {
         if (!known.phases.contains(each.phase))
@@ -358,7 +364,8 @@ result<scenario> parse_scenario(std::string_view yaml) {
     if (yaml.size() > scenario_bytes_max)
         return fail(errc::body_too_large,
                     "a scenario may have " + std::to_string(scenario_bytes_max) + " bytes");
-    // The parser looks at all that may begin a list or a map before it reports the first.
+    // The YAML parser scans everything that may begin a list or a map before it reports the first
+    // of them, so these are counted first.
     const auto begins = std::ranges::count(yaml, '[') + std::ranges::count(yaml, '{');
     if (static_cast<std::size_t>(begins) > scenario_nodes_max)
         return fail(errc::bad_value, "line 1: " + too_many_nodes());

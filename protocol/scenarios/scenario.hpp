@@ -42,7 +42,7 @@ struct phase {
     int rounds = 3;
 };
 
-/// How the result of a run is found when it is over.
+/// How the result of a finished run is found.
 struct outcome {
     enum class kind { parse_choice, vote_tally, summary };
     kind method = kind::summary;
@@ -70,18 +70,20 @@ struct scenario {
     const phase* find_phase(std::string_view name) const noexcept;
 };
 
-/// Unknown keys are ignored; anchors and aliases are refused. Errors: bad_value, missing_field,
-/// body_too_large; each begins with the line, as "line 12: phases[0].agents[1]: there is no agent
-/// \"bob\"".
+/// Parses a scenario. Unknown keys are ignored; anchors and aliases are refused. Errors: bad_value,
+/// missing_field, body_too_large; each begins with the line, as "line 12: phases[0].agents[1]:
+/// there is no agent \"bob\"".
 result<scenario> parse_scenario(std::string_view yaml);
 
-/// `${PHASE.messages[AGENT]}` in a text.
+/// A reference in a text, `${PHASE.messages[AGENT]}`, which is replaced by the messages of a phase
+/// as an agent saw them.
 struct reference {
     std::size_t begin = 0;
     std::size_t end = 0;
     std::string phase;
     std::string agent;  // its own lines are quoted as "You"
 };
+/// Returns: all references in a text, in order.
 std::vector<reference> references_in(std::string_view text);
 
 }  // namespace semantic::protocol::scenarios

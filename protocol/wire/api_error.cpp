@@ -10,7 +10,7 @@ namespace semantic::protocol {
 
 namespace {
 
-/// Waiting alone can cure it, so the client is asked to come back.
+/// Whether the same request may succeed after a while, so that the client is asked to repeat it.
 bool is_cured_by_waiting(errc code) {
     switch (code) {
         case errc::rate_limited:
@@ -135,8 +135,8 @@ boost::json::value openai_code(const failure& f) {
     return nullptr;
 }
 
-/// Clients match the vendors' words for a prompt that is too long, and read the numbers in them, to
-/// shorten the conversation and go on.
+/// Returns: the message in the dialect's words. Clients recognise a prompt that is too long by the
+/// vendor's sentence and read the numbers in it, to shorten the conversation and go on.
 std::string message_of(dialect d, const failure& f) {
     if (!f.excess || d == dialect::native) return f.message;
     const std::string tokens = std::to_string(f.excess->tokens);

@@ -24,20 +24,23 @@ struct error_reply {
     std::optional<bool> should_retry;                 // header `x-should-retry`, when set
 };
 
+/// Returns: the HTTP status for `code`.
 int http_status(dialect d, errc code) noexcept;
-/// The vendor's word for `code`: "invalid_request_error", "overloaded_error", ...
+/// Returns: the vendor's type of error for `code`: "invalid_request_error", "overloaded_error", ...
 const char* error_type(dialect d, errc code) noexcept;
 
-/// OpenAI's error: message, type, param and code.
+/// Returns: OpenAI's error object: message, type, param and code.
 boost::json::object openai_error(const failure& f);
-/// The JSON body alone. `request_id` goes into the Anthropic shape; empty leaves the field out.
+/// Returns: the JSON body of an error. `request_id`: for the Anthropic dialect; empty leaves the
+/// field out.
 std::string error_body(dialect d, const failure& f, std::string_view request_id);
-/// `wait`: what `retry-after` says when the failure is one that waiting cures and does not say how
-/// long.
+/// Returns: the whole reply. `wait`: `retry-after` of a failure that waiting cures and that does
+/// not say how long.
 error_reply make_error_reply(dialect d, const failure& f, std::string_view request_id,
                              std::chrono::seconds wait = std::chrono::seconds(1));
-/// An error after the 200 of an event stream, as SSE bytes: `event: error` for Anthropic and
-/// native, a data-only event for OpenAI. Ollama's streams have lines, not events: error_body().
+/// Returns: an error after the 200 of an event stream, as SSE bytes: `event: error` for Anthropic
+/// and native, an event with data only for OpenAI. Ollama streams lines, not events: use
+/// error_body().
 std::string error_event(dialect d, const failure& f, std::string_view request_id);
 
 }  // namespace semantic::protocol

@@ -97,7 +97,8 @@ errc code_of(storage::errc code) {
     return errc::internal;
 }
 
-/// The field as chat completions call it, whose errors alone have a place for it.
+/// Returns: the name of the field at fault as chat completions call it; only their errors have a
+/// place for it.
 const char* path_of(engine::request_part part) {
     switch (part) {
         case engine::request_part::unsaid:
@@ -129,6 +130,7 @@ failure from_engine(const engine::failed& f) {
 
 namespace {
 
+/// Returns: a sentence about a fault of the disk that names no file.
 const char* sentence_of(storage::errc code) {
     switch (code) {
         case storage::errc::not_found:

@@ -52,7 +52,7 @@ struct failure {
     std::string elsewhere{};  // overloaded: the URL of a server that takes the request, or empty
 };
 
-/// A failure of one sentence, of a field at most.
+/// Returns: a failure with one sentence, and the field's path where there is one.
 inline failure fail(errc code, std::string message, std::string path = {}) {
     return {code, std::move(message), std::move(path)};
 }
@@ -62,7 +62,7 @@ using result = boost::system::result<T, failure>;
 
 [[noreturn]] void throw_exception_from_error(const failure& f, const boost::source_location& where);
 
-/// The failure for the client when the engine or the store refuses.
+/// Returns: the failure for the client when the engine or the store refuses.
 failure from_engine(const engine::failed& f);
 failure from_storage(const storage::failure& f);
 

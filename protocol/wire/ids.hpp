@@ -20,6 +20,7 @@ class id_maker {
     std::string completion_id() { return make("chatcmpl-"); }
     std::string call_id() { return make("call_"); }
     std::string request_id() { return make("req_"); }
+    /// Returns: `prefix` and 24 random characters.
     std::string make(std::string_view prefix);
 
   private:

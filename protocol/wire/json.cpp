@@ -21,12 +21,13 @@ void append_text(std::string& out, const json::value& value);
 
 void append_quoted(std::string& out, json::string_view text) { out += json::serialize(text); }
 
+/// Appends the shortest decimal form that reads back as the same number.
 void append_number(std::string& out, double number) {
     char digits[32];
     auto [end, fault] = std::to_chars(digits, digits + sizeof digits, number);
     std::string_view text(digits, static_cast<std::size_t>(end - digits));
     out += text;
-    // 1.0 stays a number with a fraction: a schema may distinguish the two.
+    // 1.0 is written with its fraction, since a schema may distinguish it from 1.
     if (text.find_first_of(".e") == std::string_view::npos) out += ".0";
 }
 
@@ -86,6 +87,7 @@ void append_text(std::string& out, const json::value& value) {
     }
 }
 
+/// Returns: a number for a message, without a fraction ".0".
 std::string number_text(double number) {
     std::string text;
     append_number(text, number);
@@ -99,15 +101,15 @@ namespace {
 
 constexpr std::string_view byte_order_mark = "\xEF\xBB\xBF";
 
-/// The 16 bits of "\uXXXX" at `at`, or nothing when that is no such escape.
+/// Returns: the 16 bits of an escape "\uXXXX" at `at`; nothing when there is none.
 std::optional<std::uint64_t> utf16_escape(std::string_view text, std::size_t at) {
     constexpr std::size_t length = 6;
     if (at + length > text.size() || text[at] != '\\' || text[at + 1] != 'u') return std::nullopt;
     return storage::number_of_hex(text.substr(at + 2, 4));
 }
 
-/// Each escaped half of a character without its other half becomes U+FFFD, of the same length.
-/// Outside of strings, where a backslash is a mistake, nothing is made right by it.
+/// Returns: the text with each escaped half of a UTF-16 pair that lacks its other half replaced by
+/// \ufffd, which has the same length. Outside of strings a backslash is an error before and after.
 std::string without_lone_surrogates(std::string text) {
     auto is_first = [](std::uint64_t unit) { return unit >= 0xD800 && unit < 0xDC00; };
     auto is_second = [](std::uint64_t unit) { return unit >= 0xDC00 && unit < 0xE000; };
@@ -139,7 +141,8 @@ result<json::value> parse_json(std::string_view text, const json_limits& limits)
     const std::size_t skipped = text.starts_with(byte_order_mark) ? byte_order_mark.size() : 0;
     text.remove_prefix(skipped);
     engine::exact_json done = parse_text(text, limits);
-    // The library says no more than that something is wrong; a second look is for bad bodies alone.
+    // Boost.JSON only says that something is wrong. So the text is mended and parsed again for bad
+    // bodies only.
     if (done.ec && !done.has_too_many_values)
         if (std::string mended = without_lone_surrogates(std::string(text)); mended != text)
             done = parse_text(mended, limits);

@@ -24,25 +24,26 @@ struct json_limits {
     std::size_t values_max = 2'000'000;
 };
 
-/// Errors: body_too_large; malformed_json (says at which byte); bad_value for too many values.
-/// Numbers keep their full precision, see exact_number(); invalid UTF-8 is malformed. A byte order
-/// mark in front is skipped, an escaped half of a UTF-16 pair is read as U+FFFD.
+/// Parses a text within limits. Errors: body_too_large; malformed_json (says at which byte);
+/// bad_value for too many values. Numbers keep their full precision (exact_number()); invalid UTF-8
+/// is malformed. A byte order mark at the start is skipped; an escaped half of a UTF-16 pair is
+/// read as U+FFFD.
 result<boost::json::value> parse_json(std::string_view text, const json_limits& limits);
-/// Compact JSON, keys in their order, numbers in their shortest decimal form ("0.5", never "5E-1"),
-/// those that exact_number() knows as they were written.
+/// Returns: compact JSON: keys in their order, numbers in their shortest decimal form ("0.5", never
+/// "5E-1"), those that exact_number() knows as they were written.
 std::string to_text(const boost::json::value& value);
 
-/// The text of a number that neither 64 bits nor a double hold. parse_json() keeps such a number
-/// as a string that no client can send, since it is no UTF-8. Returns: nothing for other values.
+/// Returns: the text of a number that neither 64 bits nor a double can hold; nothing for any other
+/// value. parse_json() keeps such a number as a string that is no UTF-8, so that no client can send
+/// one.
 std::optional<std::string_view> exact_number(const boost::json::value& value) noexcept;
 
 /// "a string", "a number", "an object", ...
 const char* kind_name(const boost::json::value& value) noexcept;
 
-/// A value and where it was found. What a reader does not find as it should be is a complaint, of
-/// which a document keeps the first; a read that complains returns a default. So callers read
-/// straight down and look once at the end.
-/// Views the document and the complaint: must not outlive them.
+/// A value and its path in the document. A reader that does not find what it expects complains; the
+/// document keeps the first complaint, and the read returns a default. So callers read straight on
+/// and check once at the end. Views the document and the complaint: must not outlive them.
 class json_cursor {
   public:
     json_cursor(const boost::json::value& value, std::string path,
@@ -55,12 +56,12 @@ class json_cursor {
     /// Whether nothing of the document was wrong so far.
     bool ok() const noexcept { return !*complaint_; }
 
-    /// The place of a field, to complain of; at a null when the key is absent.
+    /// Returns: the field for complaints about it; its value is null when the key is absent.
     json_cursor place(std::string_view key) const;
-    /// Complains, with bad_value when this is no object and missing_field when it has no such
-    /// field: then the cursor is at a null.
+    /// Returns: a required field. Complains with bad_value when this is no object, with
+    /// missing_field when it has no such field; the value is null then.
     json_cursor at(std::string_view key) const;
-    /// Nothing when the key is absent or null, or this is no object.
+    /// Returns: an optional field; nothing when the key is absent or null, or this is no object.
     std::optional<json_cursor> find(std::string_view key) const;
     /// Requires: this is an array and `index` is inside it.
     json_cursor item(std::size_t index) const;
@@ -87,9 +88,9 @@ class json_cursor {
     std::optional<failure>* complaint_;
 };
 
-/// Reads a body that is one JSON object. `read` gets a cursor at its root and returns what it says;
-/// it is called for an object alone.
-/// Errors: those of parse_json(); the first complaint.
+/// Parses a body that must be one JSON object. `read`: gets a cursor at its root and returns what
+/// was read; not called where the body is no object. Returns: that. Errors: those of parse_json();
+/// the first complaint.
 template <class Read>
 auto read_object(std::string_view body, const json_limits& limits, Read read)
     -> result<decltype(read(std::declval<const json_cursor&>()))> {

@@ -32,8 +32,8 @@ std::optional<std::chrono::seconds> unit_of(char letter) {
     }
 }
 
-/// Takes what a block says. Blocks are read elsewhere: what is no block here is complained of
-/// there.
+/// Finds the longest `ttl` of cache_control in some blocks. Blocks that are wrong are ignored here,
+/// since their own parser complains of them.
 class longest_lifetime {
   public:
     void look_at(const json::value& block) {

@@ -12,23 +12,25 @@
 
 namespace semantic::protocol {
 
-/// "90s", "5m", "1h", "2d". Returns: nothing for what is no such time, or longer than ten years.
+/// Returns: the time that a text such as "90s", "5m", "1h" or "2d" means; nothing for any other
+/// text, or more than ten years.
 std::optional<std::chrono::seconds> parse_lifetime(std::string_view text);
 
-/// Messages: the longest `ttl` of any cache_control, of the body, its system blocks, its tools and
-/// its messages' blocks.
+/// Reads, for Messages, the longest `ttl` of any cache_control: of the body, its system blocks, its
+/// tools and the blocks of its messages.
 engine::memory_policy parse_cache_control(const json_cursor& root);
 
-/// Chat completions and Responses: prompt_cache_options.ttl, else prompt_cache_retention. Lifetimes
-/// and modes that are not known ask for nothing.
+/// Reads, for chat completions and Responses, prompt_cache_options.ttl, else
+/// prompt_cache_retention. Unknown lifetimes and modes ask for nothing.
 engine::memory_policy parse_prompt_cache_options(const json_cursor& root);
 
-/// A lifetime: a text as parse_lifetime() takes it, or seconds as a number. Complains of others.
+/// Reads a lifetime: a text as parse_lifetime() reads it, or seconds as a number. Complains of
+/// anything else.
 std::optional<std::chrono::seconds> read_lifetime(const json_cursor& field);
 
-/// Any request: {"memory_policy": {"keep": "1h", "pin": true, "drop": true}}, each of which may be
-/// absent, before what the request says in the words of its wire, `vendors`. What is to be dropped
-/// when the answer has ended is kept for 0 seconds. Complains of other members, and of keeping or
+/// Reads, for any request, {"memory_policy": {"keep": "1h", "pin": true, "drop": true}}; each
+/// member is optional and overrides `vendors`, the policy in the words of the request's own API.
+/// "drop" means kept for 0 seconds after the answer. Complains of other members, and of keeping or
 /// pinning what is dropped.
 engine::memory_policy parse_memory_policy(const json_cursor& root,
                                           const engine::memory_policy& vendors);

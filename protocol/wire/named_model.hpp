@@ -8,9 +8,9 @@
 
 namespace semantic::protocol {
 
-/// Returns: the string of the field "model" of a JSON object, the first of several; nothing where
-/// there is none, or the text cannot be followed to it. Only looks for the places of strings and
-/// brackets: whether the body is JSON is for its parser to say.
+/// Returns: the first string field "model" of a JSON object, without parsing the body; nothing
+/// where there is none, or the text is too broken to find it. It only follows strings and brackets,
+/// and leaves it to the parser whether the body is JSON.
 std::optional<std::string> named_model(std::string_view body);
 
 }  // namespace semantic::protocol

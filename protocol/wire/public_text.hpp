@@ -9,11 +9,11 @@
 
 namespace semantic::protocol {
 
-/// Whether the sentence is for clients as it is. Else from_storage() gives one of its own, and the
-/// failure's belongs in the log.
+/// Whether clients may read the failure's sentence. If not, from_storage() uses a sentence of its
+/// own, and this one belongs in the log.
 bool is_public(const storage::failure& fault);
 
-/// Returns: the text with each path cut down to its last name.
+/// Returns: the text with each path shortened to its last name.
 std::string without_directories(std::string_view text);
 
 }  // namespace semantic::protocol

@@ -11,7 +11,7 @@ namespace semantic::protocol {
 /// "event: NAME\ndata: DATA\n\n", or without the event line when `name` is empty (the OpenAI
 /// dialect). Requires: neither contains a line break (serialised JSON never does).
 std::string sse_event(std::string_view name, std::string_view data);
-/// ": TEXT\n\n", a keep-alive that no client parses.
+/// Returns: ": TEXT\n\n", a comment that keeps the connection alive and that clients ignore.
 std::string sse_comment(std::string_view text);
 
 }  // namespace semantic::protocol

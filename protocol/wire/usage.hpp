@@ -49,12 +49,13 @@ struct key_usage {
     std::uint64_t concurrent_limit = 0;  // 0: none
 };
 
-/// The headers in which the vendor's clients look for what is left, at the time `now`. Native ones
-/// are Anthropic's.
+/// Returns: the headers in which the vendor's clients look for what is left of their limits at the
+/// time `now`. The native dialect has Anthropic's.
 std::vector<std::pair<std::string, std::string>> rate_limit_fields(
     dialect d, const rate_limits& limits, std::chrono::system_clock::time_point now);
-/// 429 with the time to come back at.
+/// Returns: the error of a request beyond a limit, with the time after which it may succeed.
 failure refusal(const limit_reached& limit);
+/// The body for one key, and the list for all.
 std::string usage_body(const key_usage& usage);
 std::string usage_list_body(const std::vector<key_usage>& all);
 

@@ -8,8 +8,8 @@
 
 namespace semantic::protocol {
 
-/// bad_value, with the limit in words; timeout for a deadline that has passed, cancelled where the
-/// request was.
+/// Returns: the failure for the client: bad_value that names the limit; timeout for a deadline that
+/// has passed; cancelled where the request was cancelled.
 failure from_work_limit(const storage::work_limit_exceeded& reached);
 
 }  // namespace semantic::protocol
