@@ -31,19 +31,20 @@ using clock = std::chrono::steady_clock;
 
 // Threads for each kind of work. No tenant has all of them; compute has its own threads.
 constexpr std::size_t worker_count = 3;
-// Two of one tenant's, on two cores that make answers, leave these three quarters.
+// A tenant has at most two of these at once. On a machine with two cores their niceness leaves
+// about three quarters of the time to the threads that compute answers.
 constexpr int short_job_niceness = 5;
-// A large job gets a tenth of a core while a thread computes answers. Not a long one: answers
-// wait for what it writes.
+// With this niceness a large job gets about a tenth of a core while a thread computes answers. Long
+// jobs keep the normal one, because answers wait for what they write.
 constexpr int large_job_niceness = 10;
 // Each may take as much memory as several bodies.
 constexpr std::size_t large_job_count = 2;
 // Each holds an agent's blocks in the pool for as long as its client takes; more of them wait.
 constexpr std::size_t transfer_count = 3;
-// For the last bytes of cut answers to leave after the engine has ended them.
+// How long connections have to send the last bytes of answers that the stop cut off.
 constexpr std::chrono::seconds farewell{2};
 
-// For a terminal: the progress is one line that is written again and again.
+// The progress on a terminal is one line that is overwritten again and again.
 constexpr const char* erase_line = "\r\x1b[K";
 
 http_limits limits_of(const app_options& options) {
@@ -52,6 +53,8 @@ http_limits limits_of(const app_options& options) {
     return limits;
 }
 
+/// Shares out the memory for clients. Bodies get no more than all requests that are read at once
+/// could take.
 client_memory choose_client_memory(const app_options& options) {
     const std::uint64_t asked = std::uint64_t{options.settings.memory_limit_mb} << 20;
     auto chosen = client_memory::choose(find_memory_limit(asked).bytes, options.settings);
@@ -61,12 +64,14 @@ client_memory choose_client_memory(const app_options& options) {
     return chosen;
 }
 
+/// HOST:PORT as a URL writes it: an IPv6 address is in brackets.
 std::string authority(const std::string& host, std::uint16_t port) {
     std::string name = host.find(':') == std::string::npos ? host : "[" + std::string(host) + "]";
     return name + ":" + std::to_string(port);
 }
 
-/// SIGHUP: the terminal is gone. A server that is to outlive its terminal (nohup) ignores it.
+/// Whether SIGHUP is to be handled: not where the parent had it ignored (nohup), because such a
+/// server is to outlive its terminal.
 bool heeds_hangup() {
     struct sigaction now {};
     return ::sigaction(SIGHUP, nullptr, &now) != 0 || now.sa_handler != SIG_IGN;
@@ -149,8 +154,8 @@ app::app(app_options options)
         options_.news->describe_by(
             [this, self = own_node()]() mutable { return self.text(services_); });
     if (options_.handle_signals) {
-        // A client that closes its end and a file beyond `ulimit -f` must be error codes, not the
-        // end of the process.
+        // A write to a closed connection or beyond `ulimit -f` must be an error code and not end
+        // the process.
         std::signal(SIGPIPE, SIG_IGN);
         std::signal(SIGXFSZ, SIG_IGN);
         signals_ = std::make_unique<signals>(context_);
@@ -239,8 +244,9 @@ storage::result<std::unique_ptr<engine::engine>> app::load_engine(
         auto loaded = options_.load_beside ? options_.load_beside(model, others, progress)
                                            : options_.load(model, progress);
         if (loaded) {
-            // Those of a server that runs are as they are, but what a model that comes remembers
-            // of their agents is found again, from their whole conversations.
+            // A running server already has its sessions. What their agents remember was computed by
+            // another model, so it is forgotten here; the engine finds this model's memory again
+            // from whole conversations.
             if (started_.load()) {
                 coordination_.forget_all();
             } else {
@@ -328,7 +334,7 @@ void app::on_loaded() {
 }
 
 void app::on_load_failed(const std::string& why) {
-    // In one piece: the log may write there too.
+    // One write, because the log may write to the same stream.
     const std::string line =
         (options_.show_progress ? erase_line : "") + ("semantic-server: " + why);
     if (options_.err != nullptr) *options_.err << line + '\n' << std::flush;
@@ -337,7 +343,6 @@ void app::on_load_failed(const std::string& why) {
     context_.stop();
 }
 
-// From the threads that serve connections: while they hang, no sign is given.
 net::awaitable<void> app::give_signs_of_life(std::chrono::microseconds every) {
     net::steady_timer timer(co_await net::this_coro::executor);
     for (;;) {
@@ -407,8 +412,7 @@ void app::begin_stop() {
     tasks_.spawn(context_.get_executor(), stop_in_order(until), "stopping");
 }
 
-/// A load cannot be interrupted, and nothing is dirty while there is no engine that answers. Only
-/// requests that waited for a model still get a reply.
+/// Only requests that waited for a model still get a reply, in `last_words`.
 net::awaitable<void> app::leave_at_once() {
     constexpr std::chrono::milliseconds last_words{200};
     if (queue_) {
@@ -440,6 +444,7 @@ net::awaitable<void> app::stop_in_order(clock::time_point until) {
     co_await wait_for_answers(until);
     if (probe_.answers_running.load() > 0)
         log_event(log_level::warning, "the grace is over: cutting running answers");
+    // Only a server that owns its process can leave without waiting for a load (leave_at_once).
     auto join = [this, is_hasty = options_.handle_signals] {
         if (is_hasty) return switcher_.join_those_with_engine();
         return switcher_.join(), true;

@@ -40,7 +40,8 @@
 
 namespace semantic::server {
 
-/// Blocks. Makes the engine of a model while other models are loaded.
+/// Makes the engine of `model` while the models `others` (numbers in the registry) stay loaded.
+/// Blocks for as long as the load takes. Errors: why the model cannot be loaded.
 using beside_loader = std::function<storage::result<std::unique_ptr<engine::engine>>(
     std::size_t model, const std::vector<std::size_t>& others,
     const std::function<void(engine::load_progress)>& progress)>;
@@ -50,20 +51,22 @@ struct app_options {
     http_limits limits;  // body_bytes_max is taken from `settings`
     registry models{{{"model"}}, 0};
     model_loader load;
-    /// The same while other models are loaded; empty: as `load`.
+    /// As `load`, but is given the numbers of the models that stay loaded meanwhile. Empty: `load`
+    /// is used.
     beside_loader load_beside;
     /// Where the engines that `load` makes report what happens. Not null.
     std::shared_ptr<engine::activity_feed> feed = std::make_shared<engine::activity_feed>();
-    /// Where they report which blocks are on disk; null: nobody may follow.
+    /// Where they report which KV blocks are on disk; null: clients cannot follow that.
     std::shared_ptr<storage::kv_event_feed> kv_events{};
     /// Where servers on one object store announce themselves to each other; null: nowhere.
     std::shared_ptr<storage::node_news> news{};
     std::string cache_directory;  // for the line that says what runs
-    bool handle_signals = true;   // SIGTERM and SIGINT stop the server; SIGHUP: see below
+    bool handle_signals = true;   // SIGTERM and SIGINT stop the server; SIGHUP: see `hangup_ends`
     /// Reads the configuration again, for SIGHUP. Blocks. Throws config_error. Empty: it is
     /// ignored.
     std::function<config()> read_again;
     service_manager manager{""};  // notified when the server is ready, stops, and that it lives
+    /// The time between messages to systemd's watchdog; nothing: it wants none.
     std::optional<std::chrono::microseconds> sign_of_life_every;
     bool hangup_ends = false;     // SIGHUP means that the terminal is gone, and stops the server
     std::ostream* out = nullptr;  // where the ready line goes; null: nowhere
@@ -89,27 +92,47 @@ class app {
     void reload();
 
   private:
-    /// For work that no tenant asks for.
+    /// The executor for the server's own work, which belongs to no tenant.
     boost::asio::any_io_executor own_workers() { return short_jobs_.get_executor("server"); }
+    /// How `switcher_` loads models, and which of this object's functions hear of its steps.
     switch_options switching();
+    /// The queue of requests that wait for another model; null without auto-swap.
     std::unique_ptr<model_queue> make_queue();
+    /// Loads a model, and the stored sessions and responses with the first one. Notes success or
+    /// failure in `models_`. Blocks; runs on the thread of an engine slot.
     storage::result<std::unique_ptr<engine::engine>> load_engine(
         std::size_t model, const std::function<void(engine::load_progress)>& report);
+    /// Logs a step of a change of models; a model that broke is noted in `models_`. Any thread.
     void on_step(const slot_state& now);
+    /// Called when a change of models is over; after the first one starts or ends the server. Any
+    /// thread.
     void on_settled(const slot_state& now);
+    /// Prints the ready line and notifies the service manager. Called once.
     void on_loaded();
+    /// Prints why the first model cannot be loaded, and ends run() with status 1.
     void on_load_failed(const std::string& why);
+    /// Writes how far the load is over the terminal's last line.
     void show_progress(const engine::load_progress& progress);
+    /// Handles the next signal, and then waits for another.
     void wait_for_signal();
+    /// Notifies systemd's watchdog again and again. Runs on the threads that serve connections, so
+    /// that it goes silent when they hang.
     boost::asio::awaitable<void> give_signs_of_life(std::chrono::microseconds every);
+    /// Starts the orderly stop; later calls do nothing.
     void begin_stop();
+    /// Waits for answers until `until`, saves all engines' memories, closes connections, and ends
+    /// run().
     boost::asio::awaitable<void> stop_in_order(std::chrono::steady_clock::time_point until);
+    /// Has every loaded engine write what is not on disk yet, until `until`.
     boost::asio::awaitable<void> save_all(std::chrono::steady_clock::time_point until);
+    /// Ends the process with status 0 without waiting for the load of a model, which nothing can
+    /// interrupt. Used where no engine has anything to save.
     boost::asio::awaitable<void> leave_at_once();
+    /// Waits until no answer runs, but no longer than `until`.
     boost::asio::awaitable<void> wait_for_answers(std::chrono::steady_clock::time_point until);
 
-    /// Destroyed last, because the engine may hold streams that refer to it; but what waits in it
-    /// is destroyed first, because suspended coroutines refer to everything else.
+    /// The members below refer to it, so it is destroyed last. But the coroutines suspended in it
+    /// refer to those members, so destroy_waiting() destroys them first.
     struct context : boost::asio::io_context {
         using boost::asio::io_context::io_context;
         void destroy_waiting() { shutdown(); }
@@ -117,10 +140,10 @@ class app {
 
     app_options options_;
     context context_;
-    tenant_workers short_jobs_;  // parses, looks at what is kept; the drain
+    tenant_workers short_jobs_;  // parse requests and look up what is kept; also save at the end
     tenant_workers long_jobs_;   // what takes longer, so that short jobs need not wait for it
-    tenant_workers large_jobs_;  // what takes memory, too: of a tenant's one at a time
-    tenant_workers transfers_;   // agents' files on their way out
+    tenant_workers large_jobs_;  // what takes much memory, too: one at a time for each tenant
+    tenant_workers transfers_;   // export agents to their clients
     shared_slots slots_;
     socket_checks sockets_;
     default_seed seed_;
@@ -149,7 +172,7 @@ class app {
     std::uint16_t port_ = 0;
     struct signals;
     std::unique_ptr<signals> signals_;
-    std::atomic<bool> started_{false};  // the first model is there
+    std::atomic<bool> started_{false};  // whether the first model has been loaded
 };
 
 }  // namespace semantic::server

@@ -33,31 +33,33 @@ using namespace semantic;
 
 constexpr std::chrono::milliseconds redis_patience{300};
 
-/// --model hf:ORG/NAME, which is fetched where the cache does not have it. Only that name asks a
-/// hub: one in models-file or a request's is looked for in the cache.
+/// Finds the model of --model hf:ORG/NAME in the cache, and fetches it from the hub where it is not
+/// there. Only that option asks a hub: names in models-file or in requests are looked for in the
+/// cache. Blocks. `manager` hears of the progress, so that systemd does not give up the start.
 storage::result<server::found_model> bring_model(const server::config& settings,
                                                  const server::model_places& places,
                                                  const server::service_manager& manager) {
-    static constexpr std::chrono::seconds told_every{10};
+    static constexpr std::chrono::seconds report_every{10};
     server::hub_report report;
     report.say = [](const std::string& text) { server::log_event(server::log_level::info, text); };
-    report.on_progress =
-        [&manager, rate = server::hub_rate(),
-         told = std::chrono::steady_clock::time_point()](const storage::hub_progress& now) mutable {
-            const std::string text = "fetching the model: " + rate.text(now);
-            const auto at = std::chrono::steady_clock::now();
-            if (at - told < told_every && now.done_bytes < now.all_bytes) return;
-            told = at;
-            server::log_event(server::log_level::info, text);
-            manager.tell("STATUS=" + text + "\nEXTEND_TIMEOUT_USEC=60000000");
-        };
+    report.on_progress = [&manager, rate = server::hub_rate(),
+                          reported = std::chrono::steady_clock::time_point()](
+                             const storage::hub_progress& now) mutable {
+        const std::string text = "fetching the model: " + rate.text(now);
+        const auto at = std::chrono::steady_clock::now();
+        if (at - reported < report_every && now.done_bytes < now.all_bytes) return;
+        reported = at;
+        server::log_event(server::log_level::info, text);
+        manager.tell("STATUS=" + text + "\nEXTEND_TIMEOUT_USEC=60000000");
+    };
     const server::hub_limits limits{
         server::find_memory_limit(std::uint64_t{settings.memory_limit_mb} << 20).bytes, true};
     return server::find_or_fetch_hub_model(settings.model, places,
                                            server::hub_settings::of_environment(), limits, report);
 }
 
-/// All models that the options speak of.
+/// Finds all models that the options name: in models-file, in models-dir, by --model, and the
+/// embedded one. Blocks. Throws std::runtime_error with the fault.
 server::registry find_models(const server::config& settings, const char* argv0,
                              const server::service_manager& manager) {
     const auto places = server::model_places::of_environment();
@@ -89,6 +91,7 @@ server::registry find_models(const server::config& settings, const char* argv0,
     return std::move(made->models);
 }
 
+/// The options of the engine of `model`: the server's, overridden by those in models-file.
 engine::engine_options engine_options_of(const server::config& settings,
                                          const server::registered_model& model) {
     const char* home = std::getenv("HOME");
@@ -105,8 +108,9 @@ void warn(std::string message) {
     server::log_event(server::log_level::warning, std::move(message));
 }
 
-/// What the nodes on an object store have in Redis, where there is one. One that does not answer
-/// may do so later.
+/// Adds to `shared` what the servers on one object store keep in Redis: leases of agents, each
+/// other's news and the list of uploaded blocks. Connects later, so a Redis that does not answer
+/// now is no error.
 void open_redis(const server::config& settings, engine::shared_memory& shared) {
     if (settings.redis.empty()) return;
     std::string why;
@@ -127,12 +131,13 @@ void open_redis(const server::config& settings, engine::shared_memory& shared) {
     shared.blocks = std::make_shared<storage::uploaded_blocks>(address, redis_patience);
 }
 
-/// Throws where the URL, the credentials or the store are of no use; a store that does not answer
-/// may do so later.
-/// `stop` ends what is under way there.
+/// Opens the object store that servers share; nothing where none is set. Throws std::runtime_error
+/// for a wrong URL, wrong credentials or a store that lacks conditional writes; one that does not
+/// answer is only logged, since it may do so later. `stop` ends its running transfers.
 std::optional<engine::shared_memory> open_shared(const server::config& settings,
                                                  std::stop_token stop) {
     if (settings.object_store.empty()) return std::nullopt;
+    // Uploads can wait long; a look-up delays an answer. So each has a connection of its own.
     const auto open = [&](storage::object_patience patience) {
         auto opened =
             storage::open_object_store(settings.object_store, storage::process_environment,
@@ -159,7 +164,7 @@ std::optional<engine::shared_memory> open_shared(const server::config& settings,
     return shared;
 }
 
-/// Loads models, takes no more memory than was planned, and nothing where that does not suffice.
+/// Loads models within the memory that plan_for() gives them. Refuses a model that does not fit.
 class loader {
   public:
     loader(const server::config& settings, const server::registry& models,
@@ -170,6 +175,8 @@ class loader {
           kv_events_(options.kv_events),
           shared_(std::move(shared)) {}
 
+    /// Makes the engine of model `number` while the models `loaded` stay. Blocks. Errors: no memory
+    /// for it, or what engine::load_engine() reports.
     storage::result<std::unique_ptr<engine::engine>> load(
         std::size_t number, const std::vector<std::size_t>& loaded,
         const std::function<void(engine::load_progress)>& progress) {
@@ -192,7 +199,7 @@ class loader {
             server::log_event(server::log_level::warning,
                               model.name + " does not fit the memory: " + server::to_text(*plan));
         if (settings_.max_loaded > 1) {
-            // The first plan's pool is all models'.
+            // All models share one KV pool, of the size that the first plan gave it.
             if (commons_ == nullptr) commons_ = engine::make_engine_commons(plan->pool);
             pool_bytes_ = plan->pool;
             options.commons = commons_;
@@ -201,7 +208,8 @@ class loader {
     }
 
   private:
-    /// Says in the log how the weights came.
+    /// How the model's weights are kept on disk and read; logs how they were loaded. Weights that
+    /// do not fit the memory (`paged`) are mapped and never copied.
     engine::weight_storage storage_of(const server::registered_model& model,
                                       const server::memory_plan& plan) const {
         engine::weight_storage disk =
@@ -217,6 +225,7 @@ class loader {
         return disk;
     }
 
+    /// What plan_for() has to know of a model.
     server::planned_model planned(std::size_t number) const {
         const server::registered_model& model = models_.at(number);
         return {model.path, server::with_settings(settings_, model.settings)};
@@ -227,11 +236,13 @@ class loader {
     const std::shared_ptr<engine::activity_feed> feed_;
     const std::shared_ptr<storage::kv_event_feed> kv_events_;
     const std::optional<engine::shared_memory> shared_;
-    // One model is loaded at a time, so these need no lock.
+    // One model is loaded at a time, so these two need no lock.
     std::shared_ptr<engine::engine_commons> commons_;
     std::uint64_t pool_bytes_ = 0;
 };
 
+/// Runs the server until it is stopped. Returns: the process's exit status. Throws what
+/// find_models(), open_shared() and app's constructor throw.
 int serve(const server::config& settings, const std::vector<std::string>& arguments) {
     const server::service_manager manager = server::service_manager::of_environment();
     const server::registry models = find_models(settings, arguments.at(0).c_str(), manager);
@@ -276,7 +287,8 @@ int serve(const server::config& settings, const std::vector<std::string>& argume
     options.show_progress = isatty(STDERR_FILENO) != 0;
     server::app app(std::move(options));
     const int status = app.run();
-    // What waits is uploaded by the next start; a store that is silent holds up no end.
+    // What is not uploaded yet is uploaded after the next start, so a silent store must not delay
+    // the exit.
     stop_sharing.request_stop();
     return status;
 }
@@ -286,6 +298,8 @@ server::log_options log_options_of(const server::config& settings) {
             static_cast<std::size_t>(settings.log_files)};
 }
 
+/// Everything that main() does once the process is set up. Returns: the exit status; 1 after
+/// printing why the server could not start.
 int run(int argc, char** argv) try {
     server::parsed_config parsed = server::parse_config({argv + 1, argv + argc});
     if (parsed.action == server::config_action::help) return std::cout << server::help_text(), 0;
@@ -312,8 +326,8 @@ int main(int argc, char** argv) {
     storage::report_unreadable_pages("semantic-server");
     const int status = run(argc, argv);
     if (status == 0) return status;
-    // What failed for want of memory may fail for ever in the exit handlers of libraries: OpenBLAS
-    // waits there for a thread that asks for memory until it gets some.
+    // Skip the exit handlers of libraries: after memory ran out they may hang (OpenBLAS waits there
+    // for a thread that cannot get memory).
     std::cout.flush();
     std::_Exit(status);
 }

@@ -27,7 +27,7 @@ namespace po = boost::program_options;
 constexpr const char* config_flag = "config";
 constexpr unsigned help_width = 100;
 
-/// A value and where it was written, before it is checked.
+/// An option's value as text, not checked yet, and where it was written.
 struct raw_value {
     std::string text;
     std::string source;
@@ -43,6 +43,7 @@ std::string_view trim(std::string_view text) {
     return text;
 }
 
+/// The option of that name; null where there is none.
 const config_option* find_option(std::string_view name) {
     auto all = config_options();
     auto found =
@@ -50,6 +51,7 @@ const config_option* find_option(std::string_view name) {
     return found == all.end() ? nullptr : &*found;
 }
 
+/// What a flag that is no option makes the program do instead of serving; nothing for options.
 std::optional<config_action> find_action(std::string_view name) {
     if (name == "help") return config_action::help;
     if (name == "version") return config_action::version;
@@ -57,7 +59,8 @@ std::optional<config_action> find_action(std::string_view name) {
     return std::nullopt;
 }
 
-/// Every option as text: bounds are the table's own, so that each error can name its position.
+/// Adds the options under one heading of --help to `to`. The library takes every value as text; the
+/// option table checks it, so that an error can name its place.
 void add_group(po::options_description& to, std::string_view heading) {
     const config defaults;
     po::options_description group{std::string(heading), help_width, help_width / 2};
@@ -73,7 +76,7 @@ void add_group(po::options_description& to, std::string_view heading) {
     to.add(group);
 }
 
-/// What environment and file may set.
+/// All options for the library: what the environment and the config file may set.
 const po::options_description& settings_description() {
     static const po::options_description all = [] {
         po::options_description made(help_width, help_width / 2);
@@ -88,7 +91,7 @@ const po::options_description& settings_description() {
     return all;
 }
 
-/// What the command line may say.
+/// All flags for the library: the options, and --config, --print-config, --version, --help.
 const po::options_description& flags_description() {
     static const po::options_description all = [] {
         po::options_description other("Other", help_width, help_width / 2);
@@ -105,7 +108,8 @@ const po::options_description& flags_description() {
     return all;
 }
 
-/// " (did you mean PREFIXname?)" or `otherwise`.
+/// The hint for an unknown name: " (did you mean PREFIXname?)" with the most similar option, or
+/// `otherwise` where none is similar.
 std::string hint_for(const std::string& given, const std::string& prefix,
                      const std::string& otherwise) {
     std::vector<std::string> names;
@@ -114,6 +118,7 @@ std::string hint_for(const std::string& given, const std::string& prefix,
     return meant ? " (did you mean " + prefix + *meant + "?)" : otherwise;
 }
 
+/// Splits the command line. Throws config_error that names the wrong flag.
 po::parsed_options parse_flags(const std::vector<std::string>& arguments) try {
     namespace style = po::command_line_style;
     // Whole names only: an abbreviation would change its meaning when an option is added.
@@ -160,13 +165,15 @@ command_line read_flags(const std::vector<std::string>& arguments) {
     return line;
 }
 
-/// The earlier system put an infix into most of its names, and its templates doubled underscores.
+/// The name of a variable in this server's spelling. The earlier system wrote most names as
+/// SEMANTIC_MLX_NAME, and its templates doubled underscores.
 std::string plain_variable(std::string name) {
     constexpr std::string_view infix = "SEMANTIC_MLX_";
     for (std::size_t at = name.find("__"); at != name.npos; at = name.find("__")) name.erase(at, 1);
     return name.starts_with(infix) ? "SEMANTIC_" + name.substr(infix.size()) : name;
 }
 
+/// The option that a variable of the environment sets, by its own name or an alias; null: none.
 const config_option* find_by_variable(const std::string& variable) {
     std::string plain = plain_variable(variable);
     for (const config_option& option : config_options()) {
@@ -177,6 +184,7 @@ const config_option* find_by_variable(const std::string& variable) {
     return nullptr;
 }
 
+/// The variable if the earlier system read it and this one does not; null for others.
 const ignored_variable* find_ignored(const std::string& variable) {
     auto all = ignored_variables();
     std::string plain = plain_variable(variable);
@@ -191,16 +199,17 @@ struct variables {
     std::vector<std::string> warnings;
 };
 
-/// Whether `variable` counts more than `other` when both set this option: the name that --help
-/// shows beats its aliases, and those have an order, whatever the environment's.
+/// Whether `variable` wins over `other` when both set this option. The name that --help shows beats
+/// its aliases; among aliases the alphabetically first wins, so that the order of the environment
+/// does not matter.
 bool counts_more(const config_option& option, const std::string& variable,
                  const std::string& other) {
     std::string own = environment_name(option.name);
     return variable == own || (other != own && variable < other);
 }
 
-/// Variables that begin as this server's do and are none of them, as those of the project's own
-/// tests. One line: a program may set many.
+/// One warning about all variables that begin with SEMANTIC_ and set no option (the project's own
+/// tests set such).
 std::string warn_of_unknown(const std::vector<std::string>& unknown) {
     constexpr std::size_t shown_max = 8;
     std::string line = "no option of this server, and without effect:";
@@ -217,8 +226,11 @@ std::string warn_of_unknown(const std::vector<std::string>& unknown) {
     return line;
 }
 
+/// Reads the options from the environment. Empty variables count as unset; unknown ones become
+/// warnings.
 variables read_environment() {
-    std::vector<std::string> names;  // of those found, in order: the library forgets them
+    // Names of the variables found, in the order of the result, which has only option names.
+    std::vector<std::string> names;
     auto option_name = [&names](const std::string& variable) -> std::string {
         const config_option* option = find_by_variable(variable);
         if (option == nullptr && !variable.starts_with("SEMANTIC_")) return {};
@@ -248,7 +260,8 @@ variables read_environment() {
     return all;
 }
 
-/// A # at the start of a line, or after white space, begins a comment.
+/// The line without its comment. A # begins a comment at the start of the line or after white
+/// space.
 std::string_view without_comment(std::string_view line) {
     for (std::size_t at = line.find('#'); at != line.npos; at = line.find('#', at + 1))
         if (at == 0 || std::isspace(static_cast<unsigned char>(line[at - 1])) != 0)
@@ -256,20 +269,20 @@ std::string_view without_comment(std::string_view line) {
     return line;
 }
 
-/// One line of the config file, read by the library that would read the whole file but not say
-/// which line is wrong. `text` has no comment any more.
+/// Parses one line of the config file, without comment. The library could read the whole file but
+/// would not say which line is wrong. `place` ("FILE:3") is for errors. Throws config_error.
 po::option parse_line(const std::string& text, const std::string& place) try {
-    // The library would end the line at a # inside of a value.
-    constexpr char stands_for_hash = '\x01';
+    // The library would take any # for a comment, so those in values are replaced while it parses.
+    constexpr char hash_substitute = '\x01';
     std::string hidden = text;
-    std::replace(hidden.begin(), hidden.end(), '#', stands_for_hash);
+    std::replace(hidden.begin(), hidden.end(), '#', hash_substitute);
     std::istringstream one_line(hidden);
     po::parsed_options parsed = po::parse_config_file(one_line, settings_description());
     if (parsed.options.size() != 1)  // a [section], which would change nothing
         throw po::invalid_config_file_syntax(text, po::invalid_syntax::unrecognized_line);
     po::option found = parsed.options.front();
     std::string& value = found.value.at(0);
-    std::replace(value.begin(), value.end(), stands_for_hash, '#');
+    std::replace(value.begin(), value.end(), hash_substitute, '#');
     return found;
 } catch (const po::unknown_option& error) {
     const std::string name = error.get_option_name();
@@ -278,6 +291,7 @@ po::option parse_line(const std::string& text, const std::string& place) try {
     throw config_error(place + ": expected 'key = value', found '" + text + "'");
 }
 
+/// Reads a config file. Blocks. Throws config_error, also for a key that is set twice.
 raw_values read_file(const std::string& path) {
     std::ifstream file(path);
     if (!file) throw config_error("cannot read the config file " + path);
@@ -296,6 +310,7 @@ raw_values read_file(const std::string& path) {
     return values;
 }
 
+/// Checks options that depend on each other. Throws config_error.
 void check_together(const config& values) {
     if (values.prefill_min_chunk_tokens > values.prefill_max_chunk_tokens)
         throw config_error("prefill-min-chunk (" + std::to_string(values.prefill_min_chunk_tokens) +
@@ -324,6 +339,7 @@ void check_together(const config& values) {
                            " contradict each other: give one of them");
 }
 
+/// `path` with a leading ~ replaced by `home`. Throws config_error where `home` is empty.
 std::string expand_home(const std::string& path, const std::string& home) {
     if (path != "~" && !path.starts_with("~/")) return path;
     if (home.empty()) throw config_error("cache-dir is " + path + ", but HOME is not set");

@@ -32,17 +32,19 @@ struct tenant_key {
     bool operator==(const tenant_key&) const = default;
 };
 
-/// The keys of the key file. Copies share them, so that they can be read again while requests come.
+/// The keys of the key file. Copies share one list: reload() replaces it while requests read it.
 /// Thread: any.
 class live_keys {
   public:
     live_keys() = default;
     live_keys(std::vector<tenant_key> keys) { replace(std::move(keys)); }  // NOLINT: a list is one
     live_keys(std::initializer_list<tenant_key> keys) : live_keys(std::vector(keys)) {}
+    /// A copy of the keys as they are now.
     std::vector<tenant_key> now() const {
         std::lock_guard lock(shared_->mutex);
         return shared_->keys;
     }
+    /// From now on all copies of this object have these keys.
     void replace(std::vector<tenant_key> keys) {
         std::lock_guard lock(shared_->mutex);
         shared_->keys = std::move(keys);
@@ -158,7 +160,7 @@ struct config_error : std::runtime_error {
     using std::runtime_error::runtime_error;
 };
 
-/// One row of the schema.
+/// One option: its names, its text for --help, and how its value is read and printed.
 struct config_option {
     std::string_view name;  // "cache-dir": --cache-dir, SEMANTIC_CACHE_DIR, and the key in the file
     std::string_view group;    // heading in --help
@@ -203,16 +205,18 @@ parsed_config parse_config(const std::vector<std::string>& arguments);
 
 /// "cache-dir" -> "SEMANTIC_CACHE_DIR".
 std::string environment_name(std::string_view option_name);
+/// What --help prints.
 std::string help_text();
-/// Lines of the config file format, each with its source as a comment. Secrets are counted, not
-/// shown.
+/// What --print-config prints: all options as lines of a config file, each with its source as a
+/// comment. Secrets are counted, not shown.
 std::string print_config(const parsed_config& parsed);
 
-/// The part of the configuration that the engine takes. `model_directory` is already resolved;
-/// `home` replaces ~ in cache-dir. Throws config_error when it is needed and empty.
+/// The options of an engine as the configuration has them. `model_directory`: the path of the
+/// model, already resolved. `home` replaces ~ in cache-dir; throws config_error when it is needed
+/// and empty.
 engine::engine_options make_engine_options(const config& from, std::string model_directory,
                                            const std::string& home);
-/// The part of it that says how packed weights are kept.
+/// How the engine keeps and reads packed weights, as the configuration has it.
 engine::weight_storage make_weight_storage(const config& from);
 
 }  // namespace semantic::server

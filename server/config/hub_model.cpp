@@ -35,7 +35,7 @@ std::string lower(std::string_view text) {
 
 std::string file_name(const std::string& path) { return path.substr(path.rfind('/') + 1); }
 
-/// "2.5 GB", "12.3 MB".
+/// Bytes for people: "2.5 GB", "12.3 MB".
 std::string amount(std::uint64_t bytes) {
     char text[32];
     const auto number = static_cast<double>(bytes);
@@ -48,19 +48,20 @@ std::string amount(std::uint64_t bytes) {
     return text;
 }
 
-/// A GGUF file that is a model: not the eyes, the draft or the statistics of one.
+/// Whether a GGUF file is a language model. Others accompany one: its vision part (mmproj), its
+/// draft model (mtp) or statistics from quantisation (imatrix).
 bool is_model_gguf(const std::string& path) {
     const std::string name = lower(file_name(path));
     return name.ends_with(".gguf") && !name.starts_with("mmproj") && !name.starts_with("mtp-") &&
            name.find("imatrix") == name.npos;
 }
 
-/// Name of a GGUF model, folder included, without ending and part number.
+/// The name of a GGUF model: its path without the ending and part number.
 std::string stem_of(const std::string& path) {
     return path.substr(0, path.size() - file_name(path).size()) + gguf_stem(file_name(path));
 }
 
-/// What belongs to safetensors and is read: all else of a repository stays there.
+/// Whether a model of safetensors needs this file. All other files of a repository are not fetched.
 bool is_part_of_folder(const std::string& path) {
     static constexpr std::array words{
         "config.json",           "generation_config.json",  "tokenizer.json",
@@ -73,6 +74,7 @@ bool is_part_of_folder(const std::string& path) {
            std::find(words.begin(), words.end(), path) != words.end();
 }
 
+/// Chooses all files of the repository's safetensors model. Errors: not_found, where there is none.
 result<hub_choice> choose_folder(const std::vector<hub_file>& files) {
     hub_choice made;
     bool has_config = false, has_weights = false;
@@ -89,17 +91,20 @@ result<hub_choice> choose_folder(const std::vector<hub_file>& files) {
         return failure{errc::not_found,
                        "there is no model in it: neither a .gguf file nor config.json with "
                        "*.safetensors"};
+    // config.json is fetched last: a folder that has it is complete.
     std::stable_partition(made.files.begin(), made.files.end(),
                           [](const hub_file& file) { return file.path != "config.json"; });
     return made;
 }
 
-/// Splits "hf:ORG/NAME:Q4_K_M".
+/// The two parts of "hf:ORG/NAME:Q4_K_M": the repository, and the file or quantisation (empty:
+/// none).
 struct hub_name {
     std::string repository;
     std::string asked;
 };
 
+/// Splits a name, with or without hf:. Errors: bad_value.
 result<hub_name> parse_name(std::string_view text) {
     if (text.starts_with(hub_mark)) text.remove_prefix(hub_mark.size());
     const std::size_t colon = text.find(':');
@@ -113,10 +118,12 @@ result<hub_name> parse_name(std::string_view text) {
     return made;
 }
 
+/// The name by which clients ask for the model.
 std::string id_of(const hub_name& name) {
     return name.asked.empty() ? name.repository : name.repository + ":" + name.asked;
 }
 
+/// The names of a folder's entries; none where it cannot be read.
 std::vector<std::string> names_in(const fs::path& folder) {
     std::vector<std::string> names;
     std::error_code ec;
@@ -125,7 +132,7 @@ std::vector<std::string> names_in(const fs::path& folder) {
     return names;
 }
 
-/// GGUF models of a snapshot and of the folders in it: by name, the first file.
+/// The GGUF models of a snapshot and of its sub-folders: name -> path of the first part.
 std::map<std::string, std::string> gguf_models_below(const fs::path& snapshot) {
     std::map<std::string, std::string> models;
     const auto add = [&](const std::string& path) {
@@ -154,7 +161,9 @@ bool is_true(const std::string& text) {
     return word == "1" || word == "on" || word == "yes" || word == "true";
 }
 
-/// The one of `names` that `asked` means; empty: there are none, and none was asked for.
+/// Which of the models `names` the word `asked` means; where it is empty, what
+/// preferred_quantisation() chooses. An empty string: there are no GGUF models and none was asked
+/// for. Errors: not_found, naming the candidates, where none or several are meant.
 result<std::string> choose_name(std::string_view asked, const std::vector<std::string>& names) {
     if (asked.empty() && names.empty()) return std::string();
     std::vector<std::string> meant;
@@ -166,7 +175,7 @@ result<std::string> choose_name(std::string_view asked, const std::vector<std::s
             lower(asked).ends_with(".gguf") ? stem_of(std::string(asked)) : std::string(asked);
         for (const std::string& name : names)
             if (is_meant(name, stem)) meant.push_back(name);
-        // "Q4_K_M" names NAME-Q4_K_M rather than UD-Q4_K_M/... of the same.
+        // Of several matches one whose whole name was given wins.
         if (meant.size() > 1) {
             std::vector<std::string> exact;
             for (const std::string& name : meant)
@@ -185,7 +194,8 @@ result<std::string> choose_name(std::string_view asked, const std::vector<std::s
     return meant.front();
 }
 
-/// What comes, from where, and whether there is room: before a byte of it is asked for.
+/// A sentence about a fetch before it begins: which files, their source, and whether disk and
+/// memory have room.
 std::string plan_text(const std::string& repository, const hub_choice& choice,
                       const std::string& commit, const std::string& endpoint,
                       const storage::hub_needs& needs, const std::string& root,
@@ -229,6 +239,7 @@ result<hub_choice> choose_hub_files(std::string_view asked, const std::vector<hu
     hub_choice made;
     made.name = std::move(*chosen);
     made.files = models.at(made.name);
+    // Parts in falling order: the first one, by which the model is found, is fetched last.
     std::sort(made.files.begin(), made.files.end(),
               [](const hub_file& a, const hub_file& b) { return a.path > b.path; });
     for (const hub_file& file : made.files) made.bytes += file.bytes;
@@ -301,7 +312,8 @@ result<found_model> find_hub_model(std::string_view name, const model_places& pl
     if (commit.empty() || !fs::is_directory(snapshot, ec))
         return failure{errc::not_found, std::string(name) + " is not in " + places.hub.string() +
                                             "; semantic-eval fetch brings it"};
-    // Found by a whole path: a folder of that name in the current one means nothing here.
+    // find_model() below gets an absolute path, so that a folder of that name in the current
+    // directory is not taken for the model.
     const auto models = gguf_models_below(snapshot);
     std::vector<std::string> names;
     for (const auto& [stem, path] : models) names.push_back(stem);

@@ -33,7 +33,7 @@ std::string lower_case(std::string_view text) {
     return copy;
 }
 
-/// What is in a folder, links followed, by name; nothing of one that cannot be read.
+/// A folder's entries by name, links followed; none where it cannot be read.
 std::map<std::string, fs::directory_entry> entries_of(const fs::path& folder) {
     std::map<std::string, fs::directory_entry> found;
     std::error_code ec;
@@ -47,13 +47,13 @@ bool is_folder(const fs::directory_entry& entry) {
     return entry.is_directory(ec);
 }
 
-/// Next to a model, mmproj files hold its vision part.
+/// Whether the file is a GGUF model. mmproj files hold a model's vision part.
 bool is_gguf(const std::string& file_name) {
     return lower_case(file_name).ends_with(gguf_ending) &&
            !lower_case(file_name).starts_with("mmproj");
 }
 
-/// GGUF models of a folder: name without ending and part number -> the first file.
+/// The GGUF models of a folder: name without ending and part number -> the first file.
 std::map<std::string, fs::path> gguf_models_here(const fs::path& folder) {
     std::map<std::string, fs::path> models;
     for (const auto& [name, entry] : entries_of(folder))
@@ -62,7 +62,7 @@ std::map<std::string, fs::path> gguf_models_here(const fs::path& folder) {
     return models;
 }
 
-/// GGUF models of a folder and of the folders in it, where some repositories keep each of their
+/// The GGUF models of a folder and of its sub-folders, in which some repositories keep their
 /// quantisations: path without ending and part number -> the first file. Ordered by name.
 std::map<std::string, fs::path> gguf_models(const fs::path& folder) {
     std::map<std::string, fs::path> models;
@@ -90,7 +90,8 @@ bool holds_safetensors(const fs::path& folder) {
                        [](const auto& each) { return each.first.ends_with(".safetensors"); });
 }
 
-/// The one of several GGUF models that the words after the colon mean.
+/// Chooses the GGUF model that the words after the colon (`asked`) mean. `called` names the
+/// repository in errors. Errors: not_found, where none or several are meant.
 result<std::string> choose(const std::string& called, const std::map<std::string, fs::path>& models,
                            std::string_view asked) {
     std::map<std::string, fs::path> meant;
@@ -105,7 +106,8 @@ result<std::string> choose(const std::string& called, const std::map<std::string
                                         " of its models: " + list_names(names_of(shown))};
 }
 
-/// A folder that is a model, or the only GGUF file in it. `called` names it in errors.
+/// The model of a folder: the folder itself, or its only GGUF file. `called` names it in errors.
+/// Errors: not_found, where it has none or several.
 result<std::string> model_of_folder(const std::string& called, const fs::path& folder) {
     std::error_code ec;
     const bool has_config = fs::exists(folder / "config.json", ec);
@@ -121,7 +123,7 @@ result<std::string> model_of_folder(const std::string& called, const fs::path& f
                                         "*.safetensors nor a .gguf file"};
 }
 
-/// models--ORG--NAME as ORG/NAME; nothing of another folder.
+/// The name ORG/NAME of a folder models--ORG--NAME of the Hugging Face cache; nothing for others.
 std::optional<std::string> name_at_hub(const std::string& folder) {
     if (!folder.starts_with(hub_prefix)) return std::nullopt;
     std::string name = folder.substr(hub_prefix.size());
@@ -129,12 +131,14 @@ std::optional<std::string> name_at_hub(const std::string& folder) {
     return name;
 }
 
+/// The folder of ORG/NAME in the Hugging Face cache: models--ORG--NAME.
 std::string hub_folder(std::string name) {
     if (const auto at = name.find('/'); at != name.npos) name.replace(at, 1, "--");
     return std::string(hub_prefix) + name;
 }
 
-/// The snapshot that `main` names, or the only one.
+/// The snapshot of a repository in the Hugging Face cache: the one that its branch main names, or
+/// the only one. Errors: not_found.
 result<fs::path> snapshot_of(const std::string& name, const fs::path& repository) {
     std::string commit;
     std::ifstream(repository / "refs" / "main") >> commit;
@@ -146,8 +150,8 @@ result<fs::path> snapshot_of(const std::string& name, const fs::path& repository
                                         "; download it again"};
 }
 
-/// The id of a path: its last name, or the repository's where it is a snapshot of the Hugging Face
-/// cache.
+/// What clients call the model at `path`: the last name of the path, or ORG/NAME for a snapshot in
+/// the Hugging Face cache.
 std::string id_of(const fs::path& path) {
     std::error_code ec;
     fs::path whole = fs::absolute(path, ec).lexically_normal();
@@ -158,12 +162,15 @@ std::string id_of(const fs::path& path) {
     return gguf_stem(whole.filename().string());
 }
 
+/// Whether the file begins with the magic number of GGUF.
 bool starts_as_gguf(const fs::path& path) {
     char magic[4]{};
     std::ifstream(path, std::ios::binary).read(magic, sizeof magic);
     return std::string_view(magic, sizeof magic) == "GGUF";
 }
 
+/// The model at a path that exists. Errors: as model_of_folder(); incompatible, for a file that is
+/// no model.
 result<found_model> model_at(const fs::path& path) {
     std::error_code ec;
     if (fs::is_directory(path, ec)) {
@@ -179,7 +186,8 @@ result<found_model> model_at(const fs::path& path) {
     return found_model{path.string(), id_of(path)};
 }
 
-/// NAME/, NAME.gguf or NAME-00001-of-000NN.gguf of `own`.
+/// The models that the user put into ~/.semantic/models: NAME/, NAME.gguf or
+/// NAME-00001-of-000NN.gguf.
 std::map<std::string, fs::path> own_models(const fs::path& own) {
     std::map<std::string, fs::path> models;
     for (const auto& [name, entry] : entries_of(own)) {
@@ -190,7 +198,7 @@ std::map<std::string, fs::path> own_models(const fs::path& own) {
     return models;
 }
 
-/// Folders with a config.json of `embedded`.
+/// The models that come with the program: each folder of `embedded` with a config.json.
 std::map<std::string, fs::path> embedded_models(const fs::path& embedded) {
     std::map<std::string, fs::path> models;
     std::error_code ec;
@@ -199,6 +207,7 @@ std::map<std::string, fs::path> embedded_models(const fs::path& embedded) {
     return models;
 }
 
+/// The names ORG/NAME of all repositories in the Hugging Face cache.
 std::vector<std::string> hub_models(const fs::path& hub) {
     std::vector<std::string> names;
     for (const auto& [name, entry] : entries_of(hub))
@@ -206,6 +215,8 @@ std::vector<std::string> hub_models(const fs::path& hub) {
     return names;
 }
 
+/// The model of a repository in the Hugging Face cache. `asked`: a file or quantisation; empty: the
+/// only one. Errors: not_found.
 result<found_model> model_of_hub(const std::string& name, std::string_view asked,
                                  const fs::path& repository) {
     const auto snapshot = snapshot_of(name, repository);
@@ -216,24 +227,27 @@ result<found_model> model_of_hub(const std::string& name, std::string_view asked
     return found_model{std::move(*file), asked.empty() ? name : name + ":" + std::string(asked)};
 }
 
-/// What was looked for, where, and what there is instead.
-failure nowhere(const std::string& name, bool is_name, const model_places& places) {
+/// The error for a model that was not found: says in which folders it was looked for and which
+/// models those have. `is_name`: it could be a name, and was not only looked for as a path.
+failure no_model(const std::string& name, bool is_name, const model_places& places) {
     std::string message = "model " + name + ": no such file or folder";
     if (!is_name) return {errc::not_found, std::move(message)};
-    const auto place = [&message](const fs::path& folder, const std::vector<std::string>& models) {
+    const auto add_folder = [&message](const fs::path& folder,
+                                       const std::vector<std::string>& models) {
         if (folder.empty()) return;
         message += ", nor in " + folder.string();
         message += models.empty() ? " (where no models are)"
                                   : " (where there are " + list_names(models) + ")";
     };
     if (name.find('/') == name.npos) {
-        place(places.own, names_of(own_models(places.own)));
-        place(places.embedded, names_of(embedded_models(places.embedded)));
+        add_folder(places.own, names_of(own_models(places.own)));
+        add_folder(places.embedded, names_of(embedded_models(places.embedded)));
     }
-    place(places.hub, hub_models(places.hub));
+    add_folder(places.hub, hub_models(places.hub));
     return {errc::not_found, std::move(message)};
 }
 
+/// The path with a leading ~/ replaced by the home directory.
 fs::path at_home(std::string_view named, const model_places& places) {
     if (named.starts_with("~/") && !places.home.empty()) return places.home / named.substr(2);
     return fs::path(named);
@@ -288,7 +302,8 @@ model_places model_places::of_environment() {
 std::string gguf_stem(std::string_view file_name) {
     if (!lower_case(file_name).ends_with(gguf_ending)) return std::string(file_name);
     file_name.remove_suffix(gguf_ending.size());
-    constexpr std::string_view part = "-00001-of-00003";  // each 0 to 3 matches any digit
+    // A pattern in which every digit matches any digit.
+    constexpr std::string_view part = "-00001-of-00003";
     if (file_name.size() <= part.size()) return std::string(file_name);
     const std::string_view end = file_name.substr(file_name.size() - part.size());
     const auto same_kind = [](char found, char shown) {
@@ -355,7 +370,7 @@ result<found_model> find_model(std::string_view named, const model_places& place
         const fs::path repository = places.hub / hub_folder(name);
         if (fs::is_directory(repository, ec)) return model_of_hub(name, asked, repository);
     }
-    return nowhere(std::string(named), is_name, places);
+    return no_model(std::string(named), is_name, places);
 }
 
 }  // namespace semantic::server

@@ -13,19 +13,19 @@
 
 namespace semantic::server {
 
-/// The running program's own file; `argv0` is used where the system does not say.
+/// The path of the running program's own file. `argv0` is used where the system does not say.
 std::filesystem::path executable_path(const std::string& argv0);
 
-/// Returns: PREFIX/share/semantic/models/semantic-tiny for an installed PREFIX/bin/PROGRAM, or
-/// etc/models/semantic-tiny of the source tree for a program in BUILD/bin/; empty when neither
-/// holds a config.json.
+/// Finds the small model that comes with the program. Returns:
+/// PREFIX/share/semantic/models/semantic-tiny for an installed PREFIX/bin/PROGRAM, or
+/// etc/models/semantic-tiny of the source tree for BUILD/bin/PROGRAM; empty when neither holds a
+/// config.json.
 std::string find_embedded_model(const std::filesystem::path& executable);
 
-/// Returns: the folder that the embedded model lies in, and the other models that come
-/// with the program; empty where there is no embedded model.
+/// Returns: the folder of all models that come with the program; empty where there is none.
 std::filesystem::path find_embedded_models(const std::filesystem::path& executable);
 
-/// Where a model that is no path is looked for. An empty path is not looked at.
+/// The folders in which a model is looked for by its name. An empty path: nowhere.
 struct model_places {
     std::filesystem::path home;      // replaces ~
     std::filesystem::path own;       // ~/.semantic/models: NAME/ or NAME.gguf
@@ -37,7 +37,7 @@ struct model_places {
 };
 
 struct found_model {
-    std::string path;  // a folder with config.json, or a GGUF file, of a split one the first
+    std::string path;  // a folder with config.json, or a GGUF file (the first of several parts)
     std::string id;    // what clients call it: the last name of a path without .gguf, or ORG/NAME
 };
 
@@ -50,11 +50,11 @@ storage::result<found_model> find_model(std::string_view name, const model_place
 
 struct models_in_folder {
     std::vector<found_model> models;  // by name; those of a sub-folder with several as FOLDER/NAME
-    std::vector<std::string> notes;   // what is none although it looks like one
+    std::vector<std::string> notes;   // warnings about what looks like a model and is none
 };
-/// Every sub-folder with config.json, every sub-folder's and every other GGUF file, split ones
-/// once, that `folder` has; hidden ones not. Errors: not_found, when it is no folder or cannot be
-/// read.
+/// Lists the models in `folder`: each sub-folder with config.json, each GGUF file there or in a
+/// sub-folder; one in several parts counts once, hidden ones do not. Errors: not_found, when it is
+/// no folder or cannot be read.
 storage::result<models_in_folder> models_in(const std::string& folder, const model_places& places);
 
 /// Returns: a file's name without .gguf and, of a split model, without -00001-of-000NN.

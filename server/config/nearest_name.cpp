@@ -11,9 +11,11 @@ namespace {
 
 constexpr std::size_t given_max = 64;  // no option's name is as long
 
-/// Letters that are to be put in, left out, changed or exchanged with the next.
+/// The Damerau-Levenshtein distance: how many letters must be inserted, deleted, changed or
+/// exchanged with their neighbour to turn `a` into `b`.
 std::size_t steps_between(std::string_view a, std::string_view b) {
-    // The rows of the table for one letter of `a`, the one before it, and the one before that.
+    // Three rows of the usual table: for this letter of `a`, the one before it, and the one before
+    // that.
     std::vector<std::size_t> now(b.size() + 1), before(b.size() + 1), earlier(b.size() + 1);
     std::iota(before.begin(), before.end(), std::size_t{0});
     for (std::size_t i = 1; i <= a.size(); ++i) {
@@ -36,6 +38,7 @@ std::size_t steps_between(std::string_view a, std::string_view b) {
 std::optional<std::string> nearest_name(std::string_view given,
                                         std::span<const std::string> names) {
     if (given.empty() || given.size() > given_max) return std::nullopt;
+    // A quarter of the letters may differ, one at least.
     std::size_t fewest = std::max<std::size_t>(1, given.size() / 4) + 1;
     std::optional<std::string> nearest;
     for (const std::string& name : names) {

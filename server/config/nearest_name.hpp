@@ -9,8 +9,8 @@
 
 namespace semantic::server {
 
-/// Returns: the one of `names` that `given` becomes by the fewest letters put in, left out, changed
-/// or exchanged with the next: one of four at most.
+/// Returns: the one of `names` that is most similar to a misspelled `given`; nothing where more
+/// than a quarter of its letters (one at least) would have to change.
 std::optional<std::string> nearest_name(std::string_view given, std::span<const std::string> names);
 
 }  // namespace semantic::server

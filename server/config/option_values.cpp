@@ -17,7 +17,7 @@ namespace semantic::server::option_values {
 
 namespace {
 
-/// "a, b" -> "a", "b".
+/// Splits a list at its commas: "a, b" -> "a", "b".
 std::vector<std::string> items_of(std::string_view text) {
     std::vector<std::string> items;
     while (!text.empty()) {
@@ -31,6 +31,7 @@ std::vector<std::string> items_of(std::string_view text) {
     return items;
 }
 
+/// Whether the text is the origin of a web page: SCHEME://HOST[:PORT].
 bool is_origin(std::string_view text) {
     std::size_t scheme = text.find("://");
     if (scheme == std::string_view::npos || scheme == 0) return false;
@@ -120,7 +121,6 @@ std::string set_kv_recipe(config& settings, std::string_view text) {
     return {};
 }
 
-// The earlier system took 16 to 256; the kernels here are made for groups of 64.
 std::string set_object_store(config& settings, std::string_view text) {
     if (!text.empty())
         if (const auto url = storage::parse_object_url(text); !url) return url.error().what;
@@ -156,6 +156,7 @@ std::string set_held_elsewhere(config& settings, std::string_view text) {
     return {};
 }
 
+// The earlier system took 16 to 256; the kernels here are made for groups of 64.
 std::string set_kv_group_size(config& settings, std::string_view text) {
     if (text != "64") return "must be 64, the only group size there is";
     settings.kv_group_size = 64;
@@ -179,7 +180,6 @@ std::string set_api_keys(config& settings, std::string_view text) {
     return {};
 }
 
-// One line: a key, and perhaps the name of its tenant.
 std::string read_key_file(const std::string& path, std::vector<tenant_key>& keys) {
     std::ifstream file(path);
     if (!file) return "cannot be read";

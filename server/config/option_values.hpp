@@ -13,13 +13,16 @@
 namespace semantic::server::option_values {
 
 std::string lower(std::string_view text);
+/// Reads a whole number from `least` to `most` into `value`. Returns: empty, or what is wrong with
+/// it.
 std::string parse_number(std::string_view text, long long least, long long most, long long& value);
 
 std::string set_log_level(config& settings, std::string_view text);
 std::string set_log_format(config& settings, std::string_view text);
 std::string set_metrics_readers(config& settings, std::string_view text);
 std::string print_metrics_readers(const config& from);
-/// Reads a key file again. Blocks. Returns: what is wrong with it; `keys` is then as it was.
+/// Reads a key file: a line has a key and optionally the name of its tenant. Blocks. Returns:
+/// empty, or what is wrong with the file; `keys` is then unchanged.
 std::string read_key_file(const std::string& path, std::vector<tenant_key>& keys);
 std::string set_kernels(config& settings, std::string_view text);
 std::string set_weights(config& settings, std::string_view text);
@@ -41,6 +44,7 @@ std::string set_cors_origins(config& settings, std::string_view text);
 std::string print_cors_origins(const config& from);
 std::string set_admin_key(config& settings, std::string_view text);
 
+/// Sets the number `Member` of the configuration; must be from Least to Most.
 template <auto Member, long long Least, long long Most>
 std::string set_number(config& settings, std::string_view text) {
     long long value = 0;
@@ -55,6 +59,7 @@ std::string print_number(const config& from) {
     return std::to_string(from.*Member);
 }
 
+/// Sets the duration `Member`, a whole number of its unit; must be from Least to Most.
 template <auto Member, long long Least, long long Most>
 std::string set_duration(config& settings, std::string_view text) {
     long long value = 0;
@@ -63,11 +68,13 @@ std::string set_duration(config& settings, std::string_view text) {
     return why;
 }
 
+/// The duration as a number of its unit.
 template <auto Member>
 std::string print_duration(const config& from) {
     return std::to_string((from.*Member).count());
 }
 
+/// Sets a text that must not be empty.
 template <auto Member>
 std::string set_text(config& settings, std::string_view text) {
     if (text.empty()) return "must not be empty";
@@ -80,13 +87,14 @@ std::string print_text(const config& from) {
     return from.*Member;
 }
 
-/// Empty is a value too: the default.
+/// Sets a text that may be empty, which means the default.
 template <auto Member>
 std::string set_any_text(config& settings, std::string_view text) {
     settings.*Member = std::string(text);
     return {};
 }
 
+/// Sets a bool from on or off and their synonyms.
 template <auto Member>
 std::string set_switch(config& settings, std::string_view text) {
     std::string name = lower(text);

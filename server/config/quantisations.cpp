@@ -9,9 +9,9 @@ namespace semantic::server {
 
 namespace {
 
-// Nearest to Q4_K_M first: those of its size, then the next better, then what costs answers or
-// memory.
-constexpr std::array<std::string_view, 35> by_nearness{
+// The forms in the order of preference: first those of Q4_K_M's size, then larger ones, which take
+// more memory, and last smaller ones, which cost quality of answers.
+constexpr std::array<std::string_view, 35> by_preference{
     "Q4_K_M",  "Q4_K_XL",   "Q4_K_L", "Q4_K",    "Q4_K_S",  "IQ4_NL", "IQ4_XS", "Q4_1",  "Q4_0",
     "MXFP4",   "MXFP4_MOE", "Q5_K_S", "Q5_K_M",  "Q5_K_XL", "Q5_K",   "Q5_0",   "Q5_1",  "Q6_K",
     "Q6_K_L",  "Q6_K_XL",   "Q8_0",   "Q8_K_XL", "BF16",    "F16",    "FP16",   "F32",   "FP32",
@@ -30,7 +30,7 @@ bool is_divider(char c) { return c == '-' || c == '.' || c == '_' || c == '/'; }
 std::string quantisation_of(std::string_view stem) {
     const std::string whole = upper(stem);
     std::string_view found;
-    for (const std::string_view form : by_nearness) {
+    for (const std::string_view form : by_preference) {
         const bool is_longer = form.size() > found.size();
         if (is_longer && whole.ends_with(form) &&
             (whole.size() == form.size() || is_divider(whole[whole.size() - form.size() - 1])))
@@ -41,11 +41,11 @@ std::string quantisation_of(std::string_view stem) {
 
 std::optional<std::size_t> preferred_quantisation(std::span<const std::string> stems) {
     std::optional<std::size_t> best;
-    std::size_t least = by_nearness.size();
+    std::size_t least = by_preference.size();
     for (std::size_t i = 0; i < stems.size(); ++i) {
         const std::string form = quantisation_of(stems[i]);
         const auto at = static_cast<std::size_t>(
-            std::find(by_nearness.begin(), by_nearness.end(), form) - by_nearness.begin());
+            std::find(by_preference.begin(), by_preference.end(), form) - by_preference.begin());
         if (at >= least) continue;
         least = at;
         best = i;

@@ -10,15 +10,16 @@
 
 namespace semantic::server {
 
-/// The part of a file's name that names its form: "Q4_K_M", upper case; empty where it has none.
+/// The quantisation that a model's name ends with: "Q4_K_M", in upper case; empty where it ends
+/// with none.
 std::string quantisation_of(std::string_view stem);
 
-/// Returns: the index of the one of `stems` to take: Q4_K_M, else the nearest to it that this
-/// server reads, and of two equally near ones the first. Nothing where there are none of known
-/// form.
+/// Returns: the index of the one of `stems` to take when the user named none: Q4_K_M, or the form
+/// nearest to it; of two equal ones the first. Nothing where no name has a known form.
 std::optional<std::size_t> preferred_quantisation(std::span<const std::string> stems);
 
-/// Whether `stem` is what `asked` means: the whole of it, or the form at its end: Q4_K_M.
+/// Whether the word `asked` means the model named `stem`: it is the whole name, or the form at its
+/// end (Q4_K_M). Case does not matter.
 bool is_meant(std::string_view stem, std::string_view asked);
 
 }  // namespace semantic::server

@@ -9,9 +9,8 @@ namespace semantic::server {
 
 namespace {
 
-// Nothing but this server's own files runs or is fetched, whatever gets into the page. That the
-// WebSocket is among what 'self' allows is in the third version of the rules, which browsers
-// follow.
+// The page's content security policy: the browser loads and runs nothing but this server's own
+// files, whatever text gets into the page. In current browsers 'self' includes the WebSocket.
 constexpr const char* page_rules =
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "
     "base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
@@ -23,6 +22,7 @@ const char* type_of(std::string_view name) {
     return "text/html; charset=utf-8";
 }
 
+/// Replies with a file of the dashboard; 404 where there is none of that name.
 response file_reply(const request& incoming, std::string_view name) {
     const auto files = page_files();
     const auto found = std::find_if(files.begin(), files.end(),

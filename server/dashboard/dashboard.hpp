@@ -9,12 +9,14 @@
 
 namespace semantic::server {
 
+/// Replies with the page itself.
 response get_dashboard(const services& server, const request& incoming);
+/// Replies with one of the page's files, named by the path.
 response get_dashboard_file(const services& server, const request& incoming);
 
-/// Whether a person asks for it in a browser, and not a program: it prefers HTML.
+/// Whether the request comes from a browser and not from a program: it accepts HTML.
 bool is_browser(const request& incoming);
-/// To the dashboard.
+/// A redirect to the dashboard.
 response to_dashboard();
 
 }  // namespace semantic::server

@@ -10,10 +10,12 @@ namespace semantic::server {
 
 namespace {
 
+/// How many changes outcome() knows of.
 constexpr std::size_t outcomes_max = 64;
 
 }  // namespace
 
+/// What the copies of a lease share. The last copy's end unregisters it with the slot.
 struct engine_lease::hold {
     hold(engine_slot& owner, engine::engine* engine, std::size_t number, bool request)
         : slot(owner), held(engine), model(number), is_request(request) {}
@@ -22,7 +24,7 @@ struct engine_lease::hold {
         slot.holds_.erase(this);
         if (is_request && --slot.requests_ == 0)
             slot.last_request_ = std::chrono::steady_clock::now();
-        // Under the lock: who waits may end the slot at once.
+        // Notify under the lock: a waiting thread may destroy the slot as soon as it is released.
         slot.changed_.notify_all();
     }
     hold(const hold&) = delete;
@@ -173,6 +175,7 @@ void engine_slot::cut_leases() {
         for (const engine_lease::hold* each : holds_)
             if (each->cut) cuts.push_back(each->cut);
     }
+    // Without the lock: they may give their leases back.
     for (const auto& cut : cuts) cut();
 }
 

@@ -44,53 +44,60 @@ class engine_lease {
 
 class engine_slot {
   public:
-    /// `begin`: idle, or empty where no engine is to come first.
+    /// `begin`: idle for the slot of the server's first model, empty for the others.
     explicit engine_slot(slot_phase begin = slot_phase::idle) { state_.phase = begin; }
     engine_slot(const engine_slot&) = delete;
     engine_slot& operator=(const engine_slot&) = delete;
 
     /// Returns: the engine for a request; empty unless the slot is ready.
     engine_lease lease();
-    /// Returns: the engine for a look at it, also while it drains and saves; else empty.
+    /// Returns: the engine for reading its state, which does not count as a request; also while it
+    /// drains and saves. Else empty.
     engine_lease look();
     slot_state state() const;
-    /// Every state since the step that began the change which is under way, or was the last one:
-    /// for who looks now and then, and is to miss none.
+    /// Every state of the change that is under way, or of the last one, from its beginning. A
+    /// caller that polls sees phases here that came and went between two polls.
     std::vector<slot_state> path() const;
-    /// The number of the change that is under way, or was the last one; 0: there was none.
+    /// The number of the change of models that is under way, or was the last one; 0: there was
+    /// none.
     std::uint64_t change() const;
-    /// The state in which a change ended, also when the next one has begun meanwhile; nothing while
-    /// it is under way. Known of the latest changes.
+    /// The state in which change number `change` ended, also when the next one has begun; nothing
+    /// while it is under way. Only the latest changes are remembered.
     std::optional<slot_state> outcome(std::uint64_t change) const;
     /// Since when no request has had the engine; nothing while one has it. Looks do not count.
     std::optional<std::chrono::steady_clock::time_point> idle_since() const;
     engine::load_progress progress() const;
+    /// Sets what progress() returns.
     void report(engine::load_progress progress);
+    /// How many leases are held, those for looking at the engine included.
     std::size_t leases() const;
 
-    /// Takes the step that the event asks for. Returns: the state that is now; nothing when the
-    /// event has no place there, or after close().
+    /// Changes the state as next_state() says. Returns: the new state; nothing when the event does
+    /// not fit the present state, or after close().
     std::optional<slot_state> step(const slot_event& event);
-    /// No step is taken any more: the server stops. Returns: the phase that it stays in.
+    /// The server stops: step() does nothing from now on. Returns: the present phase.
     slot_phase close();
 
-    /// Driver. Requires: loading.
+    /// Driver. Puts the loaded engine in. Requires: loading.
     void put(std::unique_ptr<engine::engine> loaded);
-    /// Driver, or anybody once the driver has ended. Null: there is none.
+    /// The engine, without a lease; null: there is none. Driver, or anybody once the driver has
+    /// ended.
     engine::engine* own() const;
-    /// Driver. Requires: releasing, no leases, which no more are given of.
+    /// Driver. Takes the engine out. Requires: releasing, no leases; none are given in that phase.
     std::unique_ptr<engine::engine> take();
-    /// Driver. Blocks. Returns: whether all leases were back before `until` or, once the slot is
-    /// closed, before `hurry_until()`.
+    /// Driver. Blocks until no lease is held. Returns: false when that is not so by `until`, or by
+    /// the time that hurry() set.
     bool wait_for_leases(std::chrono::steady_clock::time_point until);
-    /// Ends all waits for leases at `until`.
+    /// Makes wait_for_leases() end at `until` at the latest.
     void hurry(std::chrono::steady_clock::time_point until);
-    /// Driver. Asks everybody for their lease.
+    /// Driver. Calls the `cut` function of every lease (engine_lease::when_cut).
     void cut_leases();
 
   private:
     friend class engine_lease;
     friend struct engine_lease::hold;
+    /// A lease where there is an engine and `may` allows the phase; else empty. `is_request`: it
+    /// counts for idle_since().
     engine_lease lease_if(bool (*may)(slot_phase), bool is_request);
 
     mutable std::mutex mutex_;

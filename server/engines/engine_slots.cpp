@@ -62,6 +62,7 @@ std::vector<engine_lease> engine_slots::look_at_all() {
     std::vector<engine_lease> all;
     const std::size_t first = usual_index();
     for (std::size_t i = 0; i < slots_.size(); ++i) {
+        // The order: `first`, then all others by their number.
         const std::size_t each = i == 0 ? first : (i <= first ? i - 1 : i);
         if (engine_lease lease = slots_[each]->look()) all.push_back(std::move(lease));
     }

@@ -20,22 +20,22 @@ class engine_slots {
     std::size_t size() const noexcept { return slots_.size(); }
     engine_slot& at(std::size_t slot) { return *slots_.at(slot); }
     const engine_slot& at(std::size_t slot) const { return *slots_.at(slot); }
-    /// The slot whose model requests mean that name none: the first one, where it has a model or
-    /// gets one; else the first that has.
+    /// The slot for requests that name no model: the first slot that has a model or gets one; slot
+    /// 0 where none has.
     engine_slot& usual();
     const engine_slot& usual() const;
     std::size_t usual_index() const;
-    /// The slot where the model is, or is being loaded.
+    /// The slot that has the model, or is loading it or will; nothing where there is none.
     std::optional<std::size_t> find(std::size_t model) const;
-    /// The models that are loaded or being loaded, but for those of one slot.
+    /// The models that are loaded or being loaded in slots other than `slot`.
     std::vector<std::size_t> models_beside(std::optional<std::size_t> slot = {}) const;
 
-    /// Returns: the engine of that model, where it is ready; else the usual one; as
-    /// engine_slot::lease().
+    /// Leases an engine for a request: that of `model` where it is ready, else the usual one. Empty
+    /// as engine_slot::lease().
     engine_lease lease(std::optional<std::size_t> model = {});
     /// As engine_slot::look() of the usual one.
     engine_lease look() { return usual().look(); }
-    /// Engines to look at, the usual one first.
+    /// All engines that can be looked at, the usual one first.
     std::vector<engine_lease> look_at_all();
     slot_state state() const { return usual().state(); }
     engine::load_progress progress() const { return usual().progress(); }

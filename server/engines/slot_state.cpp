@@ -9,6 +9,8 @@ namespace {
 
 using enum slot_phase;
 
+/// The state of loading `model`. `former`: the model to load again if this fails. `why`: the fault
+/// that led here; empty: none.
 slot_state loading_of(std::size_t model, std::optional<std::size_t> former, std::string why) {
     slot_state state{loading};
     state.model = model;
@@ -17,6 +19,7 @@ slot_state loading_of(std::size_t model, std::optional<std::size_t> former, std:
     return state;
 }
 
+/// What follows when somebody asks for a model, or for none (`wanted` empty).
 std::optional<slot_state> asked(const slot_state& now, std::optional<std::size_t> wanted) {
     if (now.phase == idle && wanted) {
         slot_state first = loading_of(*wanted, std::nullopt, {});
@@ -32,6 +35,7 @@ std::optional<slot_state> asked(const slot_state& now, std::optional<std::size_t
     return state;
 }
 
+/// What follows when the work of the present phase has succeeded.
 std::optional<slot_state> done(const slot_state& now) {
     slot_state state = now;
     switch (now.phase) {
@@ -52,7 +56,8 @@ std::optional<slot_state> done(const slot_state& now) {
         case releasing:
             if (!now.target && now.why.empty()) return slot_state{empty};
             if (!now.target) return slot_state{failed, {}, {}, {}, false, now.why};
-            // After a model that failed to load comes the former one, and none after that.
+            // A fault (`why`) means that this load restores the former model; if it fails, too,
+            // there is no other to go back to.
             return loading_of(*now.target, now.why.empty() ? now.model : std::nullopt, now.why);
         case idle:
         case ready:
@@ -63,6 +68,7 @@ std::optional<slot_state> done(const slot_state& now) {
     return std::nullopt;
 }
 
+/// What follows when the work of the present phase has failed.
 std::optional<slot_state> broke(const slot_state& now, const std::string& why) {
     const std::string all = now.why.empty() ? why : now.why + "; " + why;
     slot_state state;
@@ -77,7 +83,8 @@ std::optional<slot_state> broke(const slot_state& now, const std::string& why) {
             state.why = all;
             return state;
         case releasing:
-            // A model that has broken is not gone back to: it is released as soon as it can be.
+            // A fault before means that this model broke in verifying: it is not made ready again
+            // but released once that succeeds.
             if (!now.why.empty()) return now;
             [[fallthrough]];
         case saving:

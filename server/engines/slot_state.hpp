@@ -45,16 +45,17 @@ struct slot_asked {  // somebody wants this model, or none
     std::optional<std::size_t> model{};
 };
 struct slot_done {};  // the phase's work has succeeded
-struct slot_broke {   // it has not
+struct slot_broke {   // the phase's work has failed
     std::string why;
 };
 using slot_event = std::variant<slot_asked, slot_done, slot_broke>;
 
-/// Returns: what `now` becomes by the event; nothing when it has no place there. `why` of a broken
-/// event is a whole sentence or its part; it is kept as it is.
+/// Returns: the state after the event; nothing when the event does not fit the state `now`. A
+/// fault's text is kept in `why`.
 std::optional<slot_state> next_state(const slot_state& now, const slot_event& event);
 
-/// Whether nothing goes on by itself: idle, ready, failed, empty.
+/// Whether the slot stays in this phase until somebody asks for a model: idle, ready, failed,
+/// empty.
 bool is_settled(slot_phase phase) noexcept;
 /// Whether an engine is there that may be looked at: ready, draining, saving.
 bool has_engine(slot_phase phase) noexcept;
