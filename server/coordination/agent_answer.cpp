@@ -12,8 +12,8 @@ namespace semantic::server {
 using protocol::errc;
 using clock = std::chrono::steady_clock;
 
-// Passed on first: a reader that sees the end here finds it there, too.
-void told_of_end::on_event(engine::generation_event event) noexcept {
+// The event goes on before the flag is set: a reader that sees the flag also finds the event there.
+void end_watcher::on_event(engine::generation_event event) noexcept {
     const bool ends = std::holds_alternative<engine::finished>(event) ||
                       std::holds_alternative<engine::failed>(event);
     to_->on_event(std::move(event));
@@ -46,7 +46,7 @@ agent_answer::agent_answer(const session_client& client, client_streams& streams
           engine::offered_tools(std::vector<engine::tool_definition>()),
           {.thinks = wanted.thinking.enabled.value_or(true), .shows_progress = false})),
       events_(streams.make(client)),
-      end_(std::make_shared<told_of_end>(events_)),
+      end_(std::make_shared<end_watcher>(events_)),
       generation_(client.engine, std::move(wanted), end_) {}
 
 net::awaitable<protocol::result<heard_answer>> agent_answer::hear(text_listener listener) {

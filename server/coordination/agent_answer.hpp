@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// One answer of one agent: asked for at construction, heard to its end. Several may run side by
-// side for one client.
-// Owner: a coroutine on the client's strand. Leaving its scope early cancels the engine's work.
+// One answer of one agent: its constructor sends the request, hear() waits for the end. Several may
+// run side by side for one client. Owner: a coroutine on the client's strand. Leaving its scope
+// early cancels the engine's work.
 
 #include <boost/asio/awaitable.hpp>
 
@@ -28,23 +28,25 @@
 
 namespace semantic::server {
 
-/// The client of a session's requests. All that is referred to outlives the objects that are made
-/// with it.
+/// The client that asks for turns of a session, and what serving it needs. What is referred to
+/// outlives the objects made with it.
 struct session_client {
     const services& server;
     client_link& link;
     storage::tenant_id tenant;
     std::string request_id;                  // for the log
     engine_lease engine;                     // of the request
-    boost::asio::any_io_executor workers;    // where its long work runs
-    std::shared_ptr<key_account> account{};  // that pays; or null
+    boost::asio::any_io_executor workers;    // runs work that would block the strand
+    std::shared_ptr<key_account> account{};  // that the tokens are counted for; null: none
 };
 
-/// The streams that one client waits for: all end when it leaves.
+/// Makes the streams of events that one client waits for, and interrupts all of them when the
+/// client is gone.
 class client_streams {
   public:
     /// `client` outlives everything that is made here.
     explicit client_streams(client_link& client);
+    /// A new stream; already interrupted where the client is gone.
     std::shared_ptr<token_stream> make(const session_client& client);
 
   private:
@@ -52,18 +54,19 @@ class client_streams {
     std::shared_ptr<std::vector<std::weak_ptr<token_stream>>> made_;
 };
 
-/// A request of the engine's for an agent of a session.
+/// A request that the engine works on for an agent of a session.
 struct engine_run {
     engine::request_id id = 0;
-    std::shared_ptr<const std::atomic<bool>> has_ended;  // it does nothing to its agent any more
+    std::shared_ptr<const std::atomic<bool>> has_ended;  // it no longer touches the agent
 };
 
-/// Passes a request's events on, and knows when the last one came.
-class told_of_end final : public engine::generation_sink {
+/// Passes a request's events on to another sink, and sets a flag after the last one.
+class end_watcher final : public engine::generation_sink {
   public:
-    explicit told_of_end(std::shared_ptr<engine::generation_sink> to) : to_(std::move(to)) {}
+    explicit end_watcher(std::shared_ptr<engine::generation_sink> to) : to_(std::move(to)) {}
     void on_event(engine::generation_event event) noexcept override;
     void on_group_end() noexcept override { to_->on_group_end(); }
+    /// The flag; it may be read after this object is gone.
     std::shared_ptr<const std::atomic<bool>> has_ended() const { return ended_; }
 
   private:
@@ -77,31 +80,35 @@ struct heard_answer {
     engine::finished end;
 };
 
-/// Called with each piece of text as it comes; an empty one is a sign of life. Returns: false when
-/// the client is gone.
+/// Called with new text of the answer; with an empty one as a sign of life when there is none for a
+/// while. Returns: false when the client is gone.
 using text_listener = std::function<net::awaitable<bool>(std::string)>;
 
 class agent_answer {
   public:
-    /// Requires: `wanted` has an agent and a deadline.
+    /// Sends the request `wanted` to the engine. Requires: it has an agent and a deadline.
     agent_answer(const session_client& client, client_streams& streams,
                  engine::generation_request wanted);
-    /// `listener` may be empty. Errors: what the engine refuses, cancelled, timeout.
+    /// Waits for the end of the answer and passes its text to `listener`, which may be empty.
+    /// Errors: what the engine refuses; cancelled, when the client left; timeout.
     net::awaitable<protocol::result<heard_answer>> hear(text_listener listener);
+    /// The engine's request, for session_registry::locked_session::add_run().
     engine_run run() const { return {generation_.id(), end_->has_ended()}; }
 
   private:
+    /// Handles one event of the engine.
     void take(const engine::generation_event& event);
+    /// Adds the text of these pieces to the answer. Reasoning is dropped.
     void feed(const std::vector<engine::answer_piece>& pieces);
 
     const session_client& client_;
     answer_clock time_;
     std::unique_ptr<engine::output_parser> parser_;
     std::shared_ptr<token_stream> events_;
-    std::shared_ptr<told_of_end> end_;
+    std::shared_ptr<end_watcher> end_;
     running_request generation_;
     heard_answer heard_;
-    std::string fresh_;  // heard, and not yet passed on
+    std::string fresh_;  // heard, and not passed to the listener yet
     std::optional<protocol::failure> failure_;
     bool ended_ = false;
 };

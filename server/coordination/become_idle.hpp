@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Waiting for what works on an agent, or drives a run, to stop. Thread: the client's strand.
+// Waiting until an agent, or a run of a scenario, is idle. Thread: the client's strand.
 
 #include <boost/asio/awaitable.hpp>
 #include <boost/asio/steady_timer.hpp>
@@ -12,11 +12,11 @@
 
 namespace semantic::server {
 
-// A step of the engine's, or what many others have it wait for.
+// 30 s: longer than a step of the engine, also with many other requests in it.
 inline constexpr int idle_polls_max = 1'500;
 inline constexpr std::chrono::milliseconds idle_poll_every{20};
 
-/// Waits until `is_idle()`. Returns: false when that takes too long.
+/// Polls until `is_idle()` is true. Returns: false when it is not so within idle_polls_max polls.
 template <class Check>
 net::awaitable<bool> become_idle(client_link& client, Check is_idle) {
     net::steady_timer timer(client.executor());

@@ -11,6 +11,7 @@ protocol::failure no_run(const std::string& id) {
     return fail(errc::not_found, "Run " + id + " not found");
 }
 
+/// What the run takes in RAM, in bytes.
 std::size_t bytes_of(const protocol::scenarios::kept_run& run) {
     return run_own_bytes + copies_of_scenario * run.scenario.source.size() + run.request.size();
 }
@@ -57,7 +58,8 @@ protocol::result<void> run_registry::load(const storage::tenant_id& tenant,
     auto made = protocol::scenarios::kept_run_of(record);
     if (!made) return made.error();
     std::lock_guard lock(mutex_);
-    // Runs were counted with less when they were begun by an earlier server.
+    // An earlier version counted fewer bytes for a run, so its runs may exceed the bounds by this
+    // factor.
     auto added = add_locked(tenant, std::move(*made), copies_of_scenario);
     if (!added) return added.error();
     return {};

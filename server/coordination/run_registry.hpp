@@ -23,11 +23,12 @@ namespace semantic::server {
 
 // Bounds for a tenant. A run keeps its scenario and the request that began it.
 inline constexpr std::size_t runs_max = 1'000;
-/// Bytes of a run in addition to its scenario's text and its request; and how many copies of the
-/// scenario it has: the text, and the parsed form.
+/// What a run takes in RAM apart from its scenario's text and its request, in bytes; and how many
+/// copies of the scenario it has: the text and the parsed form.
 inline constexpr std::size_t run_own_bytes = 1'024;
 inline constexpr std::size_t copies_of_scenario = 2;
-/// A request that begins a run: it has a scenario, of which a character may take six bytes in JSON.
+/// The longest request that begins a run. It contains a scenario, in which JSON may take six bytes
+/// for a character.
 inline constexpr std::size_t run_request_bytes_max = std::size_t{8} << 20;
 
 /// What runs may keep in RAM.
@@ -43,7 +44,7 @@ class run_registry {
     using kept_run = protocol::scenarios::kept_run;
     using known_run = std::shared_ptr<const kept_run>;
 
-    /// A run is driven, by one client, as long as this lives.
+    /// The right to drive a run, which one client has as long as this object lives.
     class driven {
       public:
         driven(driven&& other) noexcept
@@ -54,6 +55,7 @@ class run_registry {
         ~driven() {
             if (registry_ != nullptr) registry_->end(key_);
         }
+        /// Whether stop() was called for the run.
         bool is_stopped() const { return stop_->load(); }
 
       private:
@@ -66,32 +68,34 @@ class run_registry {
         std::shared_ptr<std::atomic<bool>> stop_;
     };
 
-    /// Errors: conflict, when the tenant has runs_max, they would keep more than its bytes
-    /// together, or the id is taken; overloaded, when those of all tenants would keep more than
-    /// theirs.
+    /// Adds a new run. Errors: conflict, when the tenant has runs_max, its runs would keep more
+    /// than `tenant_bytes`, or the id is taken; overloaded, when the runs of all tenants would keep
+    /// more than `all_bytes`.
     protocol::result<known_run> add(const storage::tenant_id& tenant, kept_run made);
-    /// Errors: as kept_run_of(), add().
+    /// Adds a run from its record on disk. Errors: as kept_run_of(), add().
     protocol::result<void> load(const storage::tenant_id& tenant, std::string_view record);
-    /// Errors: not_found.
+    /// The run of that id. Errors: not_found.
     protocol::result<known_run> find(const storage::tenant_id& tenant, const std::string& id) const;
+    /// Whether a client drives the run now.
     bool is_driven(const storage::tenant_id& tenant, const std::string& id) const;
-    /// The result of a run, computed when its sessions had this many lines.
+    /// The result of a run. It is valid as long as the phases' sessions have this many lines.
     struct known_result {
         std::vector<std::size_t> lines{};  // of each phase
         protocol::scenarios::run_result came{};
     };
+    /// Remembers a run's result; does nothing where the run is gone.
     void keep_result(const storage::tenant_id& tenant, const std::string& id,
                      std::shared_ptr<const known_result> came);
-    /// Null where nothing was kept.
+    /// The remembered result; null where there is none.
     std::shared_ptr<const known_result> result(const storage::tenant_id& tenant,
                                                const std::string& id) const;
-    /// Oldest id first.
+    /// All runs of the tenant, by their ids.
     std::vector<known_run> all(const storage::tenant_id& tenant) const;
-    /// Errors: not_found; conflict, when somebody drives it.
+    /// Takes the right to drive the run. Errors: not_found; conflict, when somebody else has it.
     protocol::result<driven> begin(const storage::tenant_id& tenant, const std::string& id);
     /// Asks the request that drives the run to stop. Errors: not_found.
     protocol::result<void> stop(const storage::tenant_id& tenant, const std::string& id);
-    /// The run goes. Who removes a run drives it, and has erased its record before.
+    /// Removes a run. The caller has taken it with begin() and erased its record.
     void remove(driven taken);
 
   private:
@@ -101,14 +105,16 @@ class run_registry {
         std::shared_ptr<std::atomic<bool>> stop{};  // null: nobody drives it
         std::shared_ptr<const known_result> came{};
     };
+    /// What the runs of one tenant take together.
     struct held {
         std::size_t runs = 0;
         std::size_t bytes = 0;
     };
 
-    /// `share`: how often the bounds on bytes are taken.
+    /// add() with the lock held. `share` multiplies the bounds on bytes.
     protocol::result<known_run> add_locked(const storage::tenant_id& tenant, kept_run made,
                                            std::size_t share);
+    /// Gives the right to drive the run back.
     void end(const key& run_key);
 
     const run_bounds bounds_;

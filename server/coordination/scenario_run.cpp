@@ -56,7 +56,7 @@ bool is_over(const coordination::session& now, const scenarios::phase& phase) {
     return !now.is_active() || now.round >= phase.rounds;
 }
 
-/// Without its lines.
+/// The session without its lines; nothing where there is none.
 std::optional<coordination::session> session_now(const services& server,
                                                  const storage::tenant_id& tenant,
                                                  const std::string& id) {
@@ -65,7 +65,7 @@ std::optional<coordination::session> session_now(const services& server,
     return std::move(*now);
 }
 
-/// The lines of these phases, as far as their sessions exist.
+/// What was said in these phases; those without a session are missing.
 scenarios::phases_done spoken_in(const services& server, const storage::tenant_id& tenant,
                                  const std::string& run_id, const std::set<std::string>& phases) {
     scenarios::phases_done done;
@@ -84,6 +84,7 @@ struct looked_run {
     bool is_over = true;
 };
 
+/// Reads the state of a run from its phases' sessions.
 looked_run look_at(const services& server, const storage::tenant_id& tenant,
                    const scenarios::kept_run& run) {
     looked_run found{{run.id, run.scenario.id, server.runs.is_driven(tenant, run.id)}};
@@ -105,6 +106,7 @@ looked_run look_at(const services& server, const storage::tenant_id& tenant,
     return found;
 }
 
+/// The remembered result if it is that of these very lines; else null.
 std::shared_ptr<const run_registry::known_result> known_result_of(const services& server,
                                                                   const storage::tenant_id& tenant,
                                                                   const looked_run& found) {
@@ -113,7 +115,7 @@ std::shared_ptr<const run_registry::known_result> known_result_of(const services
     return came != nullptr && came->lines == found.lines ? came : nullptr;
 }
 
-/// Blocks. Nothing when a session was deleted meanwhile.
+/// Computes the result of a run from its sessions. Nothing when one of them was deleted. Blocks.
 std::optional<scenarios::run_result> read_result(const services& server,
                                                  const storage::tenant_id& tenant,
                                                  const scenarios::kept_run& run) {
@@ -172,6 +174,7 @@ net::awaitable<protocol::result<std::string>> scenario_run::run() {
     for (std::size_t i = 0; i < phases.size(); ++i) {
         const auto now = session_of(phases[i]);
         if (now && is_over(*now, phases[i])) continue;
+        // The next phase has begun, so this one had a session.
         const bool is_gone = !now && i + 1 < phases.size() && session_of(phases[i + 1]);
         if (is_gone)
             co_return fail(errc::conflict, "the session of phase " + phases[i].name +

@@ -20,17 +20,18 @@
 
 namespace semantic::server {
 
-/// Blocks. Those that come with the server, in the order of their ids; one that is not whole is
-/// left out, and logged.
+/// The scenarios that come with the server, in the order of their ids. One that cannot be parsed is
+/// left out and logged. Blocks.
 std::vector<protocol::scenarios::scenario> shipped_scenarios();
 
-/// The session of a phase always has the same name, before and after a restart.
+/// The id of the session of a phase. It is computed from run and phase, so that it is the same
+/// after a restart.
 std::string phase_session_id(std::string_view run_id, std::string_view phase);
-/// How far a run is, by the sessions that there are. Reads what came of it if that is not known,
-/// which may take long.
+/// How far a run is, as its phases' sessions show. Once it is over, also computes its result if
+/// that is not remembered, which may take long.
 protocol::scenarios::run_state state_of(const services& server, const storage::tenant_id& tenant,
                                         const protocol::scenarios::kept_run& run);
-/// The same at once: without what came of it, if that is not known.
+/// As state_of(), but at once: without a result that is not remembered.
 protocol::scenarios::run_state known_state_of(const services& server,
                                               const storage::tenant_id& tenant,
                                               const protocol::scenarios::kept_run& run);
@@ -42,21 +43,24 @@ class scenario_run {
                  const protocol::scenarios::run_request& wanted,
                  protocol::coordination::answer_wish how, event_sender send);
 
-    /// Takes what is left. Returns: the last event. Errors: those of turns, cancelled; conflict,
-    /// when the session of a phase was deleted.
+    /// Takes the turns of all phases that are not over. Returns: the last event for the client.
+    /// Errors: those of turns, cancelled; conflict, when the session of a phase was deleted.
     net::awaitable<protocol::result<std::string>> run();
 
   private:
     using session = protocol::coordination::session;
 
+    /// Takes one phase: opens its session where there is none, and takes its rounds.
     net::awaitable<protocol::result<void>> take(const protocol::scenarios::phase& phase);
-    /// Blocks.
+    /// Opens the session of a phase. Returns: the session without its lines. Blocks.
     protocol::result<session> opened(const protocol::scenarios::phase& phase);
+    /// Takes the rounds that are left of a phase. `id`: its session.
     net::awaitable<protocol::result<void>> take_rounds(const protocol::scenarios::phase& phase,
                                                        const std::string& id);
-    /// Erases the agents' memories in the engine.
+    /// Erases what the engine remembers of the session's agents, so that all is read again (a
+    /// request's `rereads`). Waits until they are idle. Errors: conflict, when one stays busy.
     net::awaitable<protocol::result<void>> erase_memories(const session& begun);
-    /// Without its lines.
+    /// The session of a phase, without its lines; nothing where there is none.
     std::optional<session> session_of(const protocol::scenarios::phase& phase) const;
 
     const session_client& client_;
@@ -64,7 +68,7 @@ class scenario_run {
     const protocol::coordination::answer_wish how_;
     const event_sender send_;
     const bool rereads_;
-    std::string prefix_{};  // of permanent agents' memories
+    std::string prefix_{};  // of the agents' memories where they outlive the run; else empty
 };
 
 }  // namespace semantic::server

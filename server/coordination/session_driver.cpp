@@ -18,15 +18,16 @@ using protocol::errc;
 namespace {
 
 constexpr int aside_tokens_max = 512;
-// No text has more on average. What an agent would have to read beyond it can never fit the
-// context, and is not put together.
+// No text has more bytes for a token on average. Longer reading can never fit the context, so its
+// prompt is not even put together.
 constexpr std::size_t bytes_per_token_most = 32;
-// The most bytes that a turn adds to its session, apart from what its agent reads, twice.
+// The most bytes that a turn adds to its session, apart from what its agent reads (which is kept
+// twice).
 constexpr std::size_t turn_bytes = std::size_t{64} << 10;
-// More than this is read in its turn, not ahead of it.
+// Longer reading is left for the turn itself.
 constexpr std::size_t read_ahead_bytes_max = std::size_t{1} << 20;
 
-/// Reading ahead has no listener; only the tokens that it computed are counted.
+/// The sink of a request that reads ahead. Counts the prompt tokens that were computed.
 class counts_reading final : public engine::generation_sink {
   public:
     explicit counts_reading(std::shared_ptr<std::atomic<int>> tokens)
@@ -50,7 +51,7 @@ const coordination::agent& agent_at(const session& s, int index) {
     return s.agents[static_cast<std::size_t>(index)];
 }
 
-/// The turns that come next, as far as that is known now.
+/// The turns that are known to come next: in broadcast all of a new round, else the next one.
 std::vector<coordination::turn_plan> next_turns(const session& s) {
     const bool side_by_side = s.form == coordination::topology::broadcast;
     if (side_by_side && s.is_active() && s.place == 0) return coordination::rest_of_round(s);
@@ -85,7 +86,7 @@ engine::generation_request session_driver::request_for(const locked_session& loc
     wanted.agent = locked.agent_id(agent);
     wanted.chat = std::move(asked.chat);
     wanted.append = asked.append;
-    // An end with a name of its own: what is appended later follows the latest one.
+    // A new name for the end of this answer: what is appended later follows the latest one.
     wanted.message_id = new_hex_id("end:");
     wanted.sampling = how_.sampling;
     if (!wanted.sampling.seed) wanted.sampling.seed = client_.server.seed.get();
@@ -184,7 +185,7 @@ net::awaitable<protocol::result<void>> session_driver::finish(open_turn& open, l
     auto event = run_locked(take);
     if (!event) co_return event.error();
     if (!send_) co_return protocol::result<void>();
-    // A client that has seen the turn finds it there after a restart.
+    // Written before the event is sent: a turn that a client has seen is there after a restart.
     auto keep = [&] { return keep_session(sessions_, *client_.engine, client_.tenant, id_); };
     auto kept = co_await run_on(client_.workers, keep);
     if (!kept) co_return kept.error();
@@ -208,7 +209,7 @@ net::awaitable<protocol::result<void>> session_driver::take_turn(coordination::t
         if (!plan) return plan.error();
         auto begun = begin(locked, *plan, locked.now().turn);
         if (!begun) return begun;
-        // The next speaker reads ahead meanwhile, so that only this answer is left to read.
+        // While this agent answers, the next speaker's prompt is computed up to this answer.
         const bool is_in_order = plan->agent == coordination::next_speaker(locked.now());
         const auto following = coordination::turn_behind_next(locked.now(), ends_with_round_);
         if (is_in_order && following) read_for(locked, *following, true);
@@ -250,7 +251,7 @@ net::awaitable<protocol::result<void>> session_driver::round() {
     const last_check ends = [&](const session& now) {
         return is_over = now.round != *first || !now.is_active();
     };
-    // The first turn is tried in any case: it says what is wrong with a session that is over.
+    // Even a session that is over gets one try, whose error says so.
     while (!is_over) {
         const coordination::turn_wish whoever_is_next;
         auto done = co_await take_turn(whoever_is_next, ends);
@@ -377,10 +378,10 @@ void session_driver::read_for(const locked_session& locked, const coordination::
     if (!ahead) return;
     auto wanted = request_for(locked, plan.agent, std::move(*ahead));
     wanted.only_reads = true;
-    auto told = std::make_shared<told_of_end>(
+    auto sink = std::make_shared<end_watcher>(
         std::make_shared<counts_reading>(locked.read_ahead(plan.agent)));
-    const engine::request_id id = client_.engine->submit(std::move(wanted), told);
-    locked.add_run({id, told->has_ended()});
+    const engine::request_id id = client_.engine->submit(std::move(wanted), sink);
+    locked.add_run({id, sink->has_ended()});
 }
 
 void session_driver::read_ahead() {

@@ -28,33 +28,35 @@ struct taken_turns {
     std::vector<protocol::coordination::streamed_turn> streamed{};  // if they are to be kept
     std::size_t question = 0;
 };
-/// Called once, under the lock under which the last of what was asked for is applied: what it keeps
-/// is written together with that, or not at all.
+/// Called once, when the last of the requested turns or votes is applied, while the session is
+/// locked. What it adds to the session is written to disk together with that, or not at all.
 using end_listener = std::function<void(const session_registry::locked_session&, taken_turns&)>;
 
 class session_driver {
   public:
     using turn_report = protocol::coordination::turn_report;
 
-    /// `send`: empty when nothing is streamed. `at_end` may be empty. All that is referred to
-    /// outlives the driver.
+    /// `how`: what the client wishes of each answer. `send`: empty when nothing is streamed.
+    /// `at_end` may be empty. All that is referred to outlives the driver.
     session_driver(const session_client& client, std::string session_id,
                    protocol::coordination::answer_wish how, event_sender send,
                    end_listener at_end = {});
     /// Also collects the streamed events for `at_end`.
     void gather_streams() { gathers_ = true; }
 
-    /// Errors: those of next_turn(), of the engine, cancelled, timeout.
+    /// Takes one turn. `wish`: who speaks. Errors: those of next_turn(), of the engine, cancelled,
+    /// timeout.
     net::awaitable<protocol::result<void>> turn(protocol::coordination::turn_wish wish);
-    /// Takes the remaining turns of the round; in broadcast concurrently. Errors: as turn(); turns
-    /// that were taken before stay.
+    /// Takes the remaining turns of the round, in broadcast all at the same time. Errors: as
+    /// turn(); turns that were taken before the error stay.
     net::awaitable<protocol::result<void>> round();
-    /// Asks all agents whose votes are missing, concurrently, until the question is closed. Errors:
-    /// those of put_question(), of the engine.
+    /// Puts a question and asks all agents whose votes are missing, all at the same time, until it
+    /// is closed. Errors: those of put_question(), of the engine.
     net::awaitable<protocol::result<void>> decide(protocol::coordination::decision_request wanted);
-    /// Has the next speaker read the new lines while the reply goes out.
+    /// Has the next speaker's prompt computed while the reply goes out, so that its turn begins
+    /// sooner. A failure has no effect.
     void read_ahead();
-    /// No round follows the present one: no agent reads ahead for it.
+    /// Says that no round follows the present one, so that nobody reads ahead for it.
     void ends_with_round() { ends_with_round_ = true; }
 
   private:
@@ -66,47 +68,62 @@ class session_driver {
         storage::agent_id memory;
         std::unique_ptr<agent_answer> answer;
     };
-    /// An agent that is asked a question outside of the conversation, and its request.
+    /// A question to an agent that is no part of the conversation (a vote, an urgency), and its
+    /// request.
     struct aside {
         int agent = 0;
-        std::size_t reads = 0;
-        bool stays = false;  // in the agent's memory
+        std::size_t reads = 0;  // how many of the session's lines the agent has read for it
+        bool stays = false;     // whether what it read stays in the agent's memory
         std::unique_ptr<agent_answer> answer;
     };
     using locked_session = session_registry::locked_session;
 
+    /// The engine's request for the prompt `asked` of agent number `agent`.
     engine::generation_request request_for(const locked_session& locked, int agent,
                                            protocol::coordination::prompt asked) const;
-    /// Submits the request that reads ahead for this turn.
+    /// Submits a request that computes the prompt of this turn and no answer. `is_followed`:
+    /// another turn comes before it.
     void read_for(const locked_session& locked, const protocol::coordination::turn_plan& plan,
                   bool is_followed);
     /// Whether the turn that was applied last is the last of the requested ones.
     using last_check = std::function<bool(const protocol::coordination::session&)>;
 
-    /// Whether an agent may read so much, and the session grow by it. Errors: prompt_too_long,
-    /// those of check_space().
+    /// Checks that the agent's unread lines up to `reads` can fit the context, and the session can
+    /// grow by them. Errors: prompt_too_long, those of check_space().
     protocol::result<void> check_reading(const locked_session& locked, int agent,
                                          std::size_t reads) const;
+    /// Submits the request for a turn. `turn`: its number, for the event at its start.
     protocol::result<open_turn> begin(const locked_session& locked,
                                       const protocol::coordination::turn_plan& plan, int turn);
+    /// Submits all turns left of a round of broadcast; none in other topologies.
     protocol::result<std::vector<open_turn>> begin_side_by_side(const locked_session& locked);
+    /// Waits for the answer of an open turn, applies it to the session, and has the session
+    /// written. `is_last`: whether that was the last requested turn.
     net::awaitable<protocol::result<void>> finish(open_turn& open, last_check is_last);
+    /// Begins and finishes one turn. `is_last`: as in finish().
     net::awaitable<protocol::result<void>> take_turn(protocol::coordination::turn_wish wish,
                                                      last_check is_last);
-    /// Counts the votes of `voters`. Returns: whether the question is closed.
+    /// Counts the votes that `voters` gave with `answers`. Returns: whether the question is closed.
     protocol::result<bool> count_votes(const locked_session& locked, std::size_t question,
                                        const std::vector<int>& voters,
                                        const std::vector<std::string>& answers);
+    /// Submits a question to each of these agents. Its answer is JSON of the question's schema.
     protocol::result<std::vector<aside>> ask_aside(
         const locked_session& locked, const std::vector<int>& agents,
         const protocol::coordination::held_question& question);
-    /// Their answers, in order.
+    /// Waits for all answers, and notes what the agents have read. Returns: the texts, in the order
+    /// of `asked`.
     net::awaitable<protocol::result<std::vector<std::string>>> hear(std::vector<aside> asked);
+    /// Asks every candidate how urgently it wants to speak, where the topology is interrupt; else
+    /// empty.
     net::awaitable<protocol::result<protocol::coordination::urgencies>> urgencies();
-    /// `gathered`: null, or where the tokens are kept, too.
+    /// A listener that sends the text as events of `speaker`. `gathered`: null, or what collects
+    /// the tokens, too.
     text_listener sends_tokens_of(protocol::coordination::shown_agent speaker,
                                   protocol::coordination::streamed_turn* gathered);
+    /// A listener that sends a ping in place of any text.
     text_listener sends_pings();
+    /// session_registry::run_locked() for this driver's session.
     template <class Work>
     auto run_locked(Work work) {
         return sessions_.run_locked(client_.tenant, id_, std::move(work));

@@ -33,6 +33,7 @@ std::string session_of_part(const std::string& name) {
     return name.substr(part_head.size(), name.rfind(':') - part_head.size());
 }
 
+/// The failure in the protocol's terms. One that clients are not shown in full is logged.
 protocol::result<void> as_protocol(const storage::result<void>& done) {
     if (done) return {};
     if (!protocol::is_public(done.error()))
@@ -40,8 +41,8 @@ protocol::result<void> as_protocol(const storage::result<void>& done) {
     return protocol::from_storage(done.error());
 }
 
-/// Parts that no session names: the server ended between the writing of a part and of its session,
-/// or while one was removed. Requires: all sessions are loaded.
+/// Erases parts that no session names: the server ended after writing a part and before its
+/// session, or while one was removed. Requires: all sessions are loaded.
 void erase_orphans(const session_registry& sessions, engine::engine& engine,
                    const storage::record_names& all) {
     for (const storage::record_name& each : all.whole) {
@@ -51,17 +52,18 @@ void erase_orphans(const session_registry& sessions, engine::engine& engine,
             std::lock_guard one_at_a_time(keeping->mutex);
             if (keeping->stored.contains(each.name.substr(each.name.rfind(':') + 1))) continue;
         }
-        // One that stays is tried again with the next start.
+        // A failure is ignored: the next start tries again.
         (void)engine.erase_record(each.tenant, each.name);
     }
 }
 
-/// Erases the session's parts but for these. Requires: its mutex is held.
+/// Erases all parts of a session that are not in `except`. Requires: the mutex of `keeping` is
+/// held.
 protocol::result<void> erase_parts(engine::engine& engine, const storage::tenant_id& tenant,
                                    const std::string& id, session_registry::kept_parts& keeping,
-                                   const std::set<std::string>& but) {
+                                   const std::set<std::string>& except) {
     for (auto part = keeping.stored.begin(); part != keeping.stored.end();) {
-        if (but.contains(*part)) {
+        if (except.contains(*part)) {
             ++part;
             continue;
         }
@@ -72,11 +74,13 @@ protocol::result<void> erase_parts(engine::engine& engine, const storage::tenant
     return {};
 }
 
+/// The record's text of a part.
 std::string text_of(const session_registry::part_to_write& part) {
     return part.lines.empty() ? protocol::coordination::exchanges_part(part.exchanges)
                               : protocol::coordination::lines_part(part.lines);
 }
 
+/// The names of all parts that a session's head refers to.
 std::set<std::string> parts_of(const protocol::coordination::kept_head& head) {
     std::set<std::string> names;
     for (const auto& each : head.line_parts) names.insert(each.name);
@@ -85,7 +89,8 @@ std::set<std::string> parts_of(const protocol::coordination::kept_head& head) {
     return names;
 }
 
-/// Sessions, with their parts, and runs: by what they take, the shortest first.
+/// The records of sessions and runs in the order in which they are loaded: by size, the smallest
+/// first. A session counts with its parts.
 std::vector<const storage::record_name*> loaded_in_order(const storage::record_names& all) {
     std::map<std::pair<storage::tenant_id, std::string>, std::uint64_t> part_bytes;
     for (const storage::record_name& each : all.whole)
@@ -109,6 +114,7 @@ std::vector<const storage::record_name*> loaded_in_order(const storage::record_n
     return ordered;
 }
 
+/// Reads one session or run from its record into its registry.
 protocol::result<void> load_one(session_registry& sessions, run_registry& runs,
                                 engine::engine& engine, const storage::record_name& name) {
     const bool is_session = name.name.starts_with(record_head);
@@ -131,7 +137,7 @@ protocol::result<void> keep_session(session_registry& sessions, engine::engine& 
     const auto [keeping, wanted] = sessions.keeping(tenant, id);
     if (keeping == nullptr) return session_registry::no_session(id);
     std::lock_guard one_at_a_time(keeping->mutex);
-    // The previous holder of the mutex may have written the wanted change, too.
+    // Another thread may have written this change while this one waited for the mutex.
     while (keeping->written.load() < wanted) {
         const auto next = sessions.next_to_write(tenant, id, keeping->stored);
         if (!next) return next.error();
@@ -142,14 +148,13 @@ protocol::result<void> keep_session(session_registry& sessions, engine::engine& 
             keeping->stored.insert(next->part->name);
             continue;
         }
-        // The head names its parts, so that it comes after those that are new, and before the end
-        // of those that it no longer needs.
+        // Order matters: a head is written after the parts that it names, and before parts that it
+        // no longer names are erased. So the records on disk are whole at any moment.
         auto kept = as_protocol(engine.keep_record(
             {tenant, record_name(id), protocol::coordination::to_record(next->head->head)}));
         if (!kept) return kept;
         keeping->written.store(next->head->changes);
-        // A part that stays takes its place on the disk and does no other harm: what is wanted is
-        // written.
+        // A failure is ignored: such a part only takes space, and the session itself is written.
         (void)erase_parts(engine, tenant, id, *keeping, parts_of(next->head->head));
     }
     return {};
@@ -166,7 +171,8 @@ protocol::result<void> drop_session(session_registry& sessions, engine::engine& 
     const auto keeping = sessions.keeping(tenant, id).parts;
     if (keeping == nullptr) return {};
     std::lock_guard one_at_a_time(keeping->mutex);
-    // Whatever the outcome, the present state must be written again if the session stays.
+    // Even a failed erasure may have removed something, so a session that stays must be written
+    // again.
     keeping->written.store(0);
     auto dropped = as_protocol(engine.erase_record(tenant, record_name(id)));
     if (!dropped) return dropped;
@@ -191,8 +197,8 @@ std::vector<std::string> load_sessions(session_registry& sessions, run_registry&
     std::vector<std::string> faults;
     for (const storage::failure& each : all.damaged) faults.push_back(each.what);
     std::set<storage::tenant_id> full;  // whose sessions take as much as they may
-    // One after the other, the short ones first: no more than one record's bytes are in memory at
-    // once, and none is read after the first that exceeds the bounds.
+    // One after the other, so that only one record's bytes are in memory; the short ones first, so
+    // that as many as possible come before the bounds are reached.
     for (const storage::record_name* each : loaded_in_order(all)) {
         const bool is_session = each->name.starts_with(record_head);
         if (is_session && full.contains(each->tenant)) {

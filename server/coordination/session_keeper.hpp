@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Sessions last: each is kept in the cache directory as it was after what was acknowledged last.
-// Runs of scenarios do, too.
-// Thread: any. Everything blocks.
+// Keeps sessions, and runs of scenarios, on disk: a record in the cache directory has the state
+// after the last acknowledged change.
 
 #include <string>
 #include <vector>
@@ -15,24 +14,27 @@
 
 namespace semantic::server {
 
-/// Writes the session as it is now, unless that was done. What is done afterwards lasts with a
-/// later call. Errors: those of keep_record(): the earlier version stays; not_found; conflict,
-/// while the session is removed.
+/// Writes the session's present state, unless that is on disk. Later changes need another call.
+/// Errors: those of keep_record(), then the earlier version stays; not_found; conflict, while the
+/// session is removed.
 protocol::result<void> keep_session(session_registry& sessions, engine::engine& engine,
                                     const storage::tenant_id& tenant, const std::string& id);
-/// Whether the session is written as it is now.
+/// Whether the session's present state is on disk.
 bool is_kept(const session_registry& sessions, const storage::tenant_id& tenant,
              const std::string& id);
-/// Removes the record of a session that is leaving (session_registry::leave), or was never whole.
-/// Errors: those of erase_record(): some of it may be gone, and keep_session() writes it again.
+/// Erases the records of a session that is leaving (session_registry::leave), or was never added as
+/// a whole. Errors: those of erase_record(): some records may be gone then, and keep_session()
+/// writes them again.
 protocol::result<void> drop_session(session_registry& sessions, engine::engine& engine,
                                     const storage::tenant_id& tenant, const std::string& id);
-/// Errors: those of keep_record().
+/// Writes the record of a run. Errors: those of keep_record().
 protocol::result<void> keep_run(engine::engine& engine, const storage::tenant_id& tenant,
                                 const run_registry::kept_run& run);
+/// Erases the record of a run. Errors: those of erase_record().
 protocol::result<void> drop_run(engine::engine& engine, const storage::tenant_id& tenant,
                                 const std::string& id);
-/// Returns: what was wrong with those that are not loaded, for the log. Their records stay.
+/// Loads all sessions and runs of all tenants at the start. Returns: for the log, what was wrong
+/// with those that are not loaded; their records stay.
 std::vector<std::string> load_sessions(session_registry& sessions, run_registry& runs,
                                        engine::engine& engine);
 

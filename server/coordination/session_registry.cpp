@@ -14,8 +14,9 @@ using protocol::errc;
 
 namespace {
 
-// The most bytes of lines, and of one agent's exchanges, that are written with each change; older
-// ones go to parts of their own.
+// The first lines of a long session go to parts of their own, which are written once. The rest is
+// in the head, which is written with each change. These are the most bytes of lines, and of one
+// agent's exchanges, in the head.
 constexpr std::size_t lines_rest_bytes_max = std::size_t{256} << 10;
 constexpr std::size_t exchanges_rest_bytes_max = std::size_t{64} << 10;
 
@@ -29,7 +30,8 @@ std::size_t items_in(const std::vector<stored_part>& parts) {
     return items;
 }
 
-/// Names parts for what is many or long and in none yet.
+/// Appends new parts to `parts` for items that are in none yet, as long as the rest would be too
+/// much for the head.
 template <class T>
 void name_parts(const std::vector<T>& items, std::size_t rest_bytes_max,
                 std::vector<stored_part>& parts) {
@@ -45,6 +47,7 @@ void name_parts(const std::vector<T>& items, std::size_t rest_bytes_max,
     }
 }
 
+/// Copies at most `count` items from index `begin` on.
 template <class T>
 std::vector<T> items_from(const std::vector<T>& items, std::size_t begin, std::size_t count) {
     const auto first = items.begin() + static_cast<std::ptrdiff_t>(std::min(begin, items.size()));
@@ -52,12 +55,13 @@ std::vector<T> items_from(const std::vector<T>& items, std::size_t begin, std::s
     return {first, first + static_cast<std::ptrdiff_t>(std::min(count, left))};
 }
 
+/// The items that are in no part.
 template <class T>
 std::vector<T> rest_of(const std::vector<T>& items, const std::vector<stored_part>& parts) {
     return items_from(items, items_in(parts), items.size());
 }
 
-/// Gives the first of the parts that is not stored to `found(part, its first item)`. Returns:
+/// Calls `found(part, index of its first item)` for the first part that is not stored. Returns:
 /// whether there is one.
 template <class Found>
 bool find_unstored(const std::vector<stored_part>& parts, const std::set<std::string>& stored,
@@ -150,7 +154,8 @@ void session_registry::add_bytes(tenant_state& owner, std::size_t more, std::siz
 
 void session_registry::count_memory(tenant_state& owner, known_memory& one) noexcept {
     const std::size_t before = one.bytes;
-    // Exchanges are only added, unless all were forgotten.
+    // Only new exchanges are counted, since old ones never change; fewer than before means that all
+    // were forgotten.
     if (one.counted > one.content.exchanges.size()) one.counted = one.bytes = 0;
     if (one.counted == 0) one.bytes = one.content.system.size();
     for (; one.counted < one.content.exchanges.size(); ++one.counted)
@@ -420,7 +425,8 @@ protocol::result<void> session_registry::load(const storage::tenant_id& tenant,
     if (owner.sessions.size() >= sessions_max)
         return fail(errc::conflict,
                     "there are " + std::to_string(sessions_max) + " sessions of this client");
-    // A session that an answer took over the bounds was acknowledged, and is loaded.
+    // An answer may take a session over its bounds. It was acknowledged, so it is loaded with some
+    // slack.
     if (auto ok = check_space(owner, bytes, bounds_.tenant_bytes / 4); !ok) return ok;
     live& one = owner.sessions.emplace(id, live(std::move(all->now))).first->second;
     name_agents(tenant, owner, one);

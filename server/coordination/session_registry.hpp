@@ -29,10 +29,12 @@
 
 namespace semantic::server {
 
-inline constexpr std::size_t sessions_max = 1'000;   // of a tenant
-inline constexpr std::size_t memories_max = 20'000;  // beyond it, of agents in no session: none
+inline constexpr std::size_t sessions_max = 1'000;  // of a tenant
+/// When there are more memories than these, those of agents in no session are dropped.
+inline constexpr std::size_t memories_max = 20'000;
 inline constexpr std::size_t kept_replies_max = 32;  // of a session
-/// The bytes of these: the latest stays, whatever it takes; older ones give way.
+/// Bounds on the bytes of stored replies. The oldest are dropped; a session's latest stays, however
+/// long it is.
 inline constexpr std::size_t session_replies_bytes_max = std::size_t{1} << 20;
 inline constexpr std::size_t tenant_replies_bytes_max = std::size_t{8} << 20;
 
@@ -69,19 +71,21 @@ class session_registry {
         std::string digest;  // a hash of path and body
     };
 
-    /// One session as long as the lock is held.
+    /// A session while the registry is locked, for the work of run_locked().
     class locked_session {
       public:
+        /// The session's present state.
         session& now() const;
         /// The id of the agent's memory in the engine.
         const storage::agent_id& agent_id(int agent) const;
         /// The registry's memory of the agent; created if there is none yet.
         memory& memory_of(int agent) const;
-        /// Tokens that were computed ahead of the agent's next turn. Outlives the session.
+        /// The counter of tokens that were computed ahead of the agent's next turn. Stays valid
+        /// when the session is removed.
         std::shared_ptr<std::atomic<int>> read_ahead(int agent) const;
-        /// A request that works on an agent of the session.
+        /// Notes a request that works on an agent of the session.
         void add_run(engine_run run) const;
-        /// The requests that have not ended.
+        /// The noted requests that have not ended.
         std::vector<engine_run> runs() const;
         /// Checks that the session may grow by `bytes`. Errors: conflict, overloaded.
         protocol::result<void> check_space(std::size_t bytes) const;
@@ -100,8 +104,8 @@ class session_registry {
         live& live_;
     };
 
-    /// A turn, a round or a decision of a session is taken, or it is removed, as long as this
-    /// lives.
+    /// The right to take turns or decisions of a session, or to remove it. One client has it, as
+    /// long as this object lives.
     class running {
       public:
         running(running&& other) noexcept
@@ -120,16 +124,18 @@ class session_registry {
         key key_;
     };
 
-    /// `older`: indexes of the session's agents that have KV in the engine but no entry in this
-    /// registry. Errors: conflict, when the tenant has sessions_max, they take as much as they may,
-    /// or the id is taken; overloaded, when those of all tenants do.
+    /// Adds a new session. `older`: indexes of its agents that have KV in the engine but no entry
+    /// in this registry. Errors: conflict, when the tenant has sessions_max or its bytes are used
+    /// up, or the id is taken; overloaded, when the bytes of all tenants are used up.
     protocol::result<void> add(const storage::tenant_id& tenant, session made,
                                const std::vector<int>& older);
-    /// Whether something is known of this agent's memory.
+    /// Whether this registry knows of something that the agent remembers.
     bool remembers(const storage::agent_id& agent) const;
+    /// The ids of the tenant's sessions.
     std::vector<std::string> ids(const storage::tenant_id& tenant) const;
+    /// How many sessions the tenant has.
     std::size_t count(const storage::tenant_id& tenant) const;
-    /// The bytes of the tenant's sessions.
+    /// What the tenant's sessions and its agents' memories take in RAM, in bytes.
     std::size_t bytes(const storage::tenant_id& tenant) const;
 
     /// Runs `work(locked_session)`, which may change the session. Returns: its value or result.
@@ -144,7 +150,8 @@ class session_registry {
         const recount afterwards{*this, at};
         return work(locked_session(*this, *at.owner, *at.one));
     }
-    /// The same without a change.
+    /// Runs `work(session)`, which reads the session. Returns: its value or result. Errors:
+    /// not_found; those of `work`.
     template <class Work>
     auto look(const storage::tenant_id& tenant, const std::string& id, Work work) const ->
         typename flat_result<std::invoke_result_t<Work&, const session&>>::type {
@@ -153,18 +160,20 @@ class session_registry {
         if (found == nullptr) return no_session(id);
         return work(found->now);
     }
-    /// Copies some lines of it, from one on; none where it has no more. Errors: not_found.
+    /// Copies lines of the session, from number `from` on, up to about part_bytes_max; none where
+    /// it has no more. Errors: not_found.
     protocol::result<std::vector<protocol::coordination::line>> lines(
         const storage::tenant_id& tenant, const std::string& id, std::size_t from) const;
-    /// As GET /v1/coordination/sessions/{id} shows it. Made once for each change. Errors:
+    /// The body of GET /v1/coordination/sessions/{id}. It is made once for each change. Errors:
     /// not_found.
     protocol::result<std::shared_ptr<const std::string>> status(const storage::tenant_id& tenant,
                                                                 const std::string& id) const;
 
-    /// Errors: not_found; conflict, when one is being taken.
+    /// Takes the right to take turns. Errors: not_found; conflict, when another client has it.
     protocol::result<running> begin(const storage::tenant_id& tenant, const std::string& id);
-    /// The same for a request that may be a retry: then its stored reply. Both are decided
-    /// atomically. Errors: also conflict, when the key came with another request.
+    /// As begin(), for a request that may be a retry: where its reply is stored, gives that and no
+    /// turn. Both are decided under one lock. Errors: also conflict, when the key came with another
+    /// request.
     struct begun {
         std::optional<running> turn{};
         known_reply reply{};
@@ -172,22 +181,23 @@ class session_registry {
     protocol::result<begun> begin_once(const storage::tenant_id& tenant, const std::string& id,
                                        const std::optional<keyed_request>& wanted);
 
-    /// From now on the session takes no change and is not written, until `taken` ends. Returns: the
-    /// agents whose memories are to be erased before it is removed. Requires: none of its runs
-    /// works any more.
+    /// Begins the removal: from now on the session takes no change and is not written, until
+    /// `taken` ends. Returns: the agents whose memories the caller erases before remove().
+    /// Requires: no request works on its agents.
     std::vector<storage::agent_id> leave(const running& taken);
-    /// Removes the session and its agents' memories of it. Returns: what was removed, which may
-    /// take long to destroy.
+    /// Removes the session and the memories of agents that do not outlive it. Returns: what was
+    /// removed; let go of it where that may take long.
     std::shared_ptr<const void> remove(running taken);
-    /// Forgets these agents' memories. Returns: the sessions that the agents are in.
+    /// Forgets what these agents remember. Returns: the ids of the sessions that they are in, which
+    /// must be written again.
     std::vector<std::string> forget(const storage::tenant_id& tenant,
                                     const std::vector<storage::agent_id>& agents);
 
-    /// Forgets all memories: another model has others.
+    /// Forgets all agents' memories, because another model was loaded.
     void forget_all();
 
-    /// A writer or remover of the session's record holds the mutex meanwhile: no record replaces a
-    /// later one.
+    /// What is on disk of a session. Who writes or removes its records holds the mutex meanwhile,
+    /// so that no older state replaces a later one.
     struct kept_parts {
         std::mutex mutex;
         std::set<std::string> stored{};         // parts; guarded by mutex
@@ -197,9 +207,11 @@ class session_registry {
         std::shared_ptr<kept_parts> parts{};  // null where there is no session
         std::uint64_t changes = 0;            // of the session up to now
     };
+    /// What is on disk of a session and how many changes it has had; null parts where there is no
+    /// session.
     keeping_state keeping(const storage::tenant_id& tenant, const std::string& id) const;
-    /// A copy of what is to be written next of a session: a part that is not `stored`, of at most
-    /// about part_bytes_max; or, when all are, its head.
+    /// What is to be written next of a session: a part that is not `stored` yet, of about
+    /// part_bytes_max at most; or its head, once all parts are.
     struct part_to_write {
         std::string name;
         std::vector<protocol::coordination::line> lines{};
@@ -214,29 +226,33 @@ class session_registry {
         std::optional<head_to_write> head{};
     };
     static constexpr std::size_t part_bytes_max = std::size_t{1} << 20;
-    /// Errors: not_found; conflict, while the session is removed.
+    /// Copies what is to be written next. `stored`: the names of the parts on disk. Errors:
+    /// not_found; conflict, while the session is removed.
     protocol::result<next_write> next_to_write(const storage::tenant_id& tenant,
                                                const std::string& id,
                                                const std::set<std::string>& stored);
-    /// A session of a former time. Of an agent's memories, which several may bring, the longest
-    /// counts. Errors: as kept_session_of(); conflict, when it is there, or beyond the bounds.
+    /// Adds a session from its record on disk. `part` reads its parts. Where several sessions bring
+    /// a memory of one agent, the longest is taken. Errors: as kept_session_of(); conflict, when
+    /// the id is taken or the bounds are reached; overloaded.
     protocol::result<void> load(const storage::tenant_id& tenant, std::string_view head,
                                 const protocol::coordination::part_reader& part = {});
 
     static protocol::failure no_session(const std::string& id);
 
   private:
+    /// What one agent remembers, and what it takes.
     struct known_memory {
         memory content{};
-        std::size_t counted = 0;  // exchanges, in bytes
+        std::size_t counted = 0;  // how many of its exchanges are in `bytes`
         std::size_t bytes = 0;
-        std::size_t sessions = 0;  // whose agents have it
+        std::size_t sessions = 0;  // that the agent is in
     };
     struct reply_entry {
         known_reply reply;
         std::size_t bytes = 0;
-        std::uint64_t number = 0;  // of all, by age
+        std::uint64_t number = 0;  // by age among all replies of the registry
     };
+    /// A session in RAM.
     struct live {
         explicit live(session made)
             : now(std::move(made)),
@@ -253,7 +269,7 @@ class session_registry {
         std::deque<reply_entry> replies{};                              // the latest last
         std::vector<protocol::coordination::stored_part> line_parts{};  // of the first lines
         std::shared_ptr<kept_parts> keeping = std::make_shared<kept_parts>();
-        mutable std::shared_ptr<const std::string> status{};  // null: to be made
+        mutable std::shared_ptr<const std::string> status{};  // null: status() makes it
     };
     struct tenant_state {
         std::map<std::string, live> sessions{};
@@ -265,7 +281,7 @@ class session_registry {
         tenant_state* owner = nullptr;
         live* one = nullptr;
     };
-    /// Counts the changes when the work ends, also by an exception.
+    /// Calls count_changes() at its end, also when the work throws.
     struct recount {
         session_registry& all;
         found_session at;
@@ -275,19 +291,27 @@ class session_registry {
 
     found_session find(const storage::tenant_id& tenant, const std::string& id);
     const live* find_live(const storage::tenant_id& tenant, const std::string& id) const;
+    /// Gives the right to take turns back.
     void end(const key& session_key);
+    /// Notes a change: counts the bytes again, and drops the stored status.
     void count_changes(const found_session& at) noexcept;
+    /// Brings the bytes of a memory up to date.
     void count_memory(tenant_state& owner, known_memory& one) noexcept;
+    /// Adds `more` and subtracts `less` from the bytes of the tenant and of all.
     void add_bytes(tenant_state& owner, std::size_t more, std::size_t less) noexcept;
-    void let_go(tenant_state& owner, live& one);
+    /// Drops the oldest stored reply of a session. Requires: there is one.
     void drop_oldest_reply(tenant_state& owner, live& one);
+    /// Drops stored replies until the bounds hold, but never the one that `latest` got last.
     void drop_replies(tenant_state& owner, live& latest);
+    /// Fills in the session's agent ids, and notes that their memories are in one more session.
     void name_agents(const storage::tenant_id& tenant, tenant_state& owner, live& one);
-    /// Errors: conflict, overloaded. `slack`: beyond the bounds.
+    /// Checks that the tenant's sessions may grow by `bytes`; first drops unused memories where
+    /// that helps. `slack`: bytes by which the bounds may be exceeded. Errors: conflict,
+    /// overloaded.
     protocol::result<void> check_space(tenant_state& owner, std::size_t bytes,
                                        std::size_t slack = 0);
-    /// Drops the memories of agents in no session; the engine still has their KV when they come
-    /// back.
+    /// Drops the memories of the tenant's agents that are in no session. The engine still has their
+    /// KV when they come back.
     void drop_unused_memories(tenant_state& owner);
     static protocol::failure is_leaving(const std::string& id);
     static protocol::result<known_reply> find_reply(const live& session,
