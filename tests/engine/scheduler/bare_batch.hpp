@@ -129,6 +129,7 @@ class bare_batch : public batch_outputs, public storage::room_listener {
     std::map<request_id, finished> finishes;
     std::map<request_id, failed> failures;
     std::map<request_id, int> ends;
+    int saves = 0;  // of whole memories: one at each end, and one of each answer that gives way
     engine_probe probe_;
 
     /// Once nothing is remembered any more.
@@ -153,6 +154,7 @@ class bare_batch : public batch_outputs, public storage::room_listener {
         ended.work->outdated_files.clear();
     }
     void save_agent(const storage::agent_id& agent, storage::save_extent extent) override {
+        if (extent == storage::save_extent::everything) ++saves;
         EXPECT_TRUE(store_->save(agent, extent));
     }
     bool are_blocks_held() const override { return false; }

@@ -3,12 +3,15 @@
 
 #include <algorithm>
 #include <array>
+#include <chrono>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
 #include <random>
 #include <stdexcept>
 #include <string>
+#include <variant>
+#include <vector>
 
 #include "engine/grammar/forms/answer_grammar.hpp"
 #include "tests/engine/scheduler/bare_batch.hpp"
@@ -62,6 +65,7 @@ generation_request drawn_request(std::mt19937_64& random) {
 }
 
 std::uint64_t taken_by(const bare_batch& runs) { return runs.probe_.drafts_taken; }
+std::uint64_t drafted_by(const bare_batch& runs) { return runs.probe_.tokens_drafted; }
 
 struct compared {
     bare_batch& plain;
@@ -149,7 +153,7 @@ void print_count(const compared& both) {
     if (asked_rounds() == nullptr) return;
     std::printf("%zu answers and %zu states compared, %llu of %llu tokens of drafts taken\n",
                 both.answers, both.states, static_cast<unsigned long long>(taken_by(both.drafting)),
-                static_cast<unsigned long long>(both.drafting.probe_.tokens_drafted.load()));
+                static_cast<unsigned long long>(drafted_by(both.drafting)));
 }
 
 /// Has as many steps run as `after`, while there is something to do, and cancels the request.
@@ -216,7 +220,7 @@ void expect_same_answers(const storage::kv_recipe& recipe, int rounds, std::uint
     }
     EXPECT_GT(taken_by(drafting), both.answers / 2) << "hardly anything was drafted";
     EXPECT_LT(drafting.probe_.steps, plain.probe_.steps);
-    EXPECT_EQ(plain.probe_.tokens_drafted, 0u);
+    EXPECT_EQ(drafted_by(plain), 0u);
     EXPECT_EQ(drafting.pool().layout().has_states(), both.states > 0);
     EXPECT_EQ(plain.frames_held(), 0u);
     EXPECT_EQ(drafting.frames_held(), 0u);
@@ -236,14 +240,17 @@ TEST(drafts, change_no_answer_and_no_state_of_recurrent_layers) {
     expect_same_answers({4, 64}, rounds_of(4), 4, recurrent_model);
 }
 
+// Places are `step` apart; with SEMANTIC_DRAFT_ROUNDS all of them.
+int step_of(int few) { return asked_rounds() == nullptr ? few : 1; }
+constexpr int longest = 40;
+
 // The limits of one answer, and stop strings that end it at each place, lie at each place inside a
-// draft. SEMANTIC_DRAFT_ROUNDS: all of them, not some.
-TEST(drafts, an_answer_ends_at_any_place_inside_one) {
-    const int step = asked_rounds() == nullptr ? 7 : 1;
-    constexpr int longest = 40;
+// draft.
+void expect_same_ends_at_any_place(const std::string& model, int step) {
     const std::string prompt = repetition(6, 7);
-    bare_batch plain(with_drafts(false)), drafting(with_drafts(true));
-    const tokenizer words = *tokenizer::load(tests::model_folder);
+    bare_batch plain(with_drafts(false, {4, 64}, model)),
+        drafting(with_drafts(true, {4, 64}, model));
+    const tokenizer words = *tokenizer::load(model);
     std::string text;
     for (const token_id token : alone(plain, prompt, endless(longest, 1, 0.0F))[0])
         text += words.bytes(token);
@@ -267,33 +274,130 @@ TEST(drafts, an_answer_ends_at_any_place_inside_one) {
     print_count(both);
 }
 
+TEST(drafts, an_answer_ends_at_any_place_inside_one) {
+    expect_same_ends_at_any_place(tests::model_folder, step_of(7));
+}
+
+TEST(drafts, an_answer_with_recurrent_layers_ends_at_any_place_inside_one) {
+    expect_same_ends_at_any_place(recurrent_model, step_of(13));
+}
+
+/// Has the client leave when it has had `tokens` tokens.
+void leave_after(bare_batch& runs, request_id id, const std::string& prompt, int tokens) {
+    job_ptr work;
+    int seen = 0;
+    runs.on_emit = [&](const job&, const generation_event& event) {
+        if (std::holds_alternative<token_text>(event) && ++seen == tokens) work->cancelled = true;
+    };
+    work = runs.add(id, prompt, endless(2 * longest, 1, 0.0F));
+    runs.run_all();
+    runs.on_emit = nullptr;
+}
+
+// A client that leaves at each place inside a draft has what would have come, and its agent goes on
+// as one that said no more.
+void expect_same_when_left_at_any_place(const std::string& model, int step) {
+    const std::string prompt = repetition(6, 7);
+    bare_batch plain(with_drafts(false, {4, 64}, model)),
+        drafting(with_drafts(true, {4, 64}, model));
+    compared both{plain, drafting};
+    int inside = 0;
+    request_id id = 0;
+    for (int place = 1; place < longest; place += step) {
+        const request_id left = ++id, next = ++id;
+        leave_after(drafting, left, prompt, place);
+        EXPECT_EQ(drafting.finishes[left].why, stop_reason::cancelled);
+        const int said = static_cast<int>(drafting.tokens[left][0].size());
+        inside += said > place ? 1 : 0;
+        plain.add(left, prompt, endless(said, 1, 0.0F));
+        plain.run_all();
+        EXPECT_EQ(plain.tokens[left], drafting.tokens[left]);
+        EXPECT_EQ(plain.memory_of(left)->tokens, drafting.memory_of(left)->tokens);
+        for (bare_batch* each : {&plain, &drafting}) {
+            each->go_on_from(left, next, endless(12, id, 0.0F));
+            run_out(*each);
+        }
+        both.expect_same_answer(next);
+    }
+    EXPECT_GT(inside, 0) << "none left inside a draft";
+    print_count(both);
+}
+
+TEST(drafts, a_client_leaves_at_any_place_inside_one) {
+    expect_same_when_left_at_any_place(tests::model_folder, step_of(5));
+}
+
+TEST(drafts, a_client_of_recurrent_layers_leaves_at_any_place_inside_one) {
+    expect_same_when_left_at_any_place(recurrent_model, step_of(13));
+}
+
+/// A pool for the states of three answers and a block of each, which have two at their end; without
+/// states for two blocks in all.
+run_options with_tight_pool(run_options options, const storage::kv_layout& layout) {
+    options.pool_tokens = 2 * 256;
+    if (layout.has_states())
+        options.shared = std::make_shared<storage::pool_budget>(
+            (3 * 2 * layout.state_frames() + 3) * layout.frame_bytes());
+    return options;
+}
+
 // The pool has no frames for all of them: they give way to each other, and begin again.
-TEST(drafts, of_answers_that_give_way_are_forgotten) {
-    run_options tight = with_drafts(true);
-    tight.pool_tokens = 2 * 256;
-    bare_batch plain(with_drafts(false)), drafting(tight);
+void expect_same_answers_of_preempted(const std::string& model, int rounds) {
+    bare_batch plain(with_drafts(false, {4, 64}, model));
+    bare_batch drafting(with_tight_pool(with_drafts(true, {4, 64}, model), plain.pool().layout()));
     compared both{plain, drafting};
     std::mt19937_64 random(5);
+    drawn_forms forms(model);
     request_id id = 0;
-    for (int round = 0; round < rounds_of(2); ++round) {
+    for (int round = 0; round < rounds; ++round) {
         const request_id first = id + 1;
         for (int i = 0; i < 3; ++i) {
             // Long enough to be in each other's way.
             generation_request request = endless(200, random(), random() % 2 == 0 ? 0.0F : 0.3F);
             if (random() % 3 == 0) request.top_scores = 2;
             if (random() % 3 == 0) request.sampling.frequency_penalty = 0.5F;
+            const held_form form = forms.draw(random);
             ++id;
             for (bare_batch* each : {&plain, &drafting})
-                each->add(id, repetition(5, static_cast<int>(id % 50)), request);
+                each->add(id, repetition(5, static_cast<int>(id % 50)), request)->form = form;
         }
         run_out(plain);
         run_out(drafting);
         for (request_id each = first; each <= id; ++each) both.expect_same_answer(each);
     }
-    EXPECT_GT(drafting.probe_.tokens_prefilled, plain.probe_.tokens_prefilled) << "nobody gave way";
+    EXPECT_GT(drafting.saves, plain.saves) << "nobody gave way";
     EXPECT_GT(taken_by(drafting), 0u);
     EXPECT_EQ(drafting.frames_held(), 0u);
     print_count(both);
+}
+
+TEST(drafts, of_answers_that_give_way_are_forgotten) {
+    expect_same_answers_of_preempted(tests::model_folder, rounds_of(2));
+}
+
+TEST(drafts, of_answers_with_recurrent_layers_that_give_way_are_forgotten) {
+    expect_same_answers_of_preempted(recurrent_model, rounds_of(1));
+}
+
+// A reader has the tokens of a draft one after another without a wait: so do the times.
+TEST(drafts, times_between_tokens_are_those_that_a_reader_sees) {
+    bare_batch drafting(with_drafts(true));
+    std::vector<std::chrono::steady_clock::time_point> seen;
+    drafting.on_emit = [&](const job&, const generation_event& event) {
+        if (std::holds_alternative<token_text>(event))
+            seen.push_back(std::chrono::steady_clock::now());
+    };
+    drafting.add(1, repetition(20, 7), endless(200, 1, 0.0F));
+    drafting.run_all();
+    ASSERT_EQ(seen.size(), 200u);
+    EXPECT_GT(taken_by(drafting), 100u);
+    const auto& times = drafting.probe_.inter_token;
+    std::uint64_t count = 0;
+    for (const auto& bucket : times.buckets) count += bucket;
+    EXPECT_EQ(count, seen.size() - 1) << "one time for each token after the first";
+    const auto read_us = std::chrono::duration<double, std::micro>(seen.back() - seen.front());
+    // Each time is cut to whole microseconds, and taken a little before the reader has its token.
+    EXPECT_NEAR(static_cast<double>(times.sum_us), read_us.count(), 20'000 + read_us.count() / 4);
 }
 
 TEST(drafts, spare_passes_where_an_answer_repeats) {
