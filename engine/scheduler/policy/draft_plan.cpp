@@ -39,13 +39,13 @@ std::vector<draft_token> find_surest(std::span<const draft_view> drafts) {
 // `sequences` sequences, so that most tokens a second are expected. 0 while the cost is unknown.
 std::size_t count_where_fastest(std::span<const draft_token> tokens, int sequences,
                                 const step_cost& cost) {
-    const double alone = cost.decode_seconds(sequences);
+    const double alone = cost.rows_seconds(sequences);
     if (alone <= 0) return 0;
     double expected = sequences, best = gain_least * sequences / alone;
     std::size_t chosen = 0;
     for (std::size_t count = 1; count <= tokens.size(); ++count) {
         expected += tokens[count - 1].chance;
-        const double rate = expected / cost.decode_seconds(sequences + static_cast<int>(count));
+        const double rate = expected / cost.rows_seconds(sequences + static_cast<int>(count));
         if (rate <= best) continue;
         best = rate;
         chosen = count;

@@ -10,6 +10,8 @@ namespace semantic::engine {
 namespace {
 
 constexpr double newest_step_share = 0.25;
+// Of a step with twice as many rows as any before it: reading the weights costs no more.
+constexpr double untried_growth = 1.25;
 // The first chunk is taken to cost at least this part of its step, even if the step was faster than
 // decoding alone had been.
 constexpr double chunk_share_min = 0.1;
@@ -73,6 +75,11 @@ void step_cost::learn(const step_sample& step) {
 double step_cost::decode_seconds(int decoding) const {
     if (decoding <= 0) return 0;
     return nearest(decode_, band_of_count<count_bands>(decoding), 1.0);
+}
+
+double step_cost::rows_seconds(int rows) const {
+    if (rows <= 0) return 0;
+    return nearest(decode_, band_of_count<count_bands>(rows), untried_growth);
 }
 
 std::optional<double> step_cost::prefill_seconds(int position) const {

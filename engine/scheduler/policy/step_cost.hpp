@@ -28,6 +28,9 @@ class step_cost {
     /// Seconds of a step that gives one token to each of `decoding` sequences and runs no chunk. 0
     /// until one ran.
     double decode_seconds(int decoding) const;
+    /// The same of one that runs `rows` tokens, some of them of drafts: a size that none had yet is
+    /// taken to cost a quarter more for each doubling, so that few rows are tried before many.
+    double rows_seconds(int rows) const;
     /// Seconds that one token of a chunk at `position` adds to a step. Nothing until a chunk ran.
     std::optional<double> prefill_seconds(int position) const;
 

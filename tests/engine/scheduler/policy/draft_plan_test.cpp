@@ -49,6 +49,16 @@ TEST(plan_drafts, runs_nothing_before_a_pass_was_measured) {
     EXPECT_EQ(plan({{15, 1.0}}, step_cost()), counts{0});
 }
 
+// A pass of 16 rows may cost three times as much as one: a draft that is likely wrong is no way to
+// find that out.
+TEST(plan_drafts, tries_few_rows_before_many_where_none_were_measured) {
+    const step_cost of_one_row = passes_of({20});
+    EXPECT_EQ(plan({{15, 0.4}}, of_one_row), counts{1});
+    EXPECT_EQ(plan({{15, 0.9}}, of_one_row), counts{15}) << "so likely right that it pays anyway";
+    EXPECT_EQ(plan({{15, 0.2}}, of_one_row), counts{0});
+    EXPECT_EQ(plan({{15, 0.2}}, passes_of({20, 21})), counts{1}) << "2 rows are measured";
+}
+
 TEST(plan_drafts, runs_all_or_nothing_where_it_is_told_to) {
     EXPECT_EQ(plan_drafts(std::vector<draft_view>{{9, 0.01}}, bound_by_compute, draft_rule::always),
               counts{9});
