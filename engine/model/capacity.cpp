@@ -9,7 +9,7 @@ namespace semantic::engine {
 
 namespace {
 
-/// What `frames` frames of a block are for each of its tokens, rounded up.
+/// Bytes a token of a block that has `frames` frames, rounded up.
 std::uint64_t frame_share(const storage::kv_layout& layout, std::size_t frames) {
     const auto tokens = static_cast<std::uint64_t>(layout.block_tokens());
     return (std::uint64_t{frames} * layout.frame_bytes() + tokens - 1) / tokens;
@@ -21,7 +21,7 @@ std::uint64_t frames_of_conversation(const storage::kv_layout& layout, int token
     const int block = layout.block_tokens();
     const int blocks = (tokens + block - 1) / block;
     std::uint64_t frames = layout.wide_frames();
-    // A part's blocks are kept as far as its widest window reaches.
+    // Of each part (full or sliding layers) as many blocks are kept as its widest window can touch.
     for (const storage::kv_part part : storage::kv_parts) {
         int reached = part == storage::kv_part::full ? blocks : 0;
         for (const int layer : layout.layers(part))

@@ -12,7 +12,7 @@ namespace semantic::engine {
 
 struct compute_arena::impl {
     explicit impl(int threads) : arena(threads > 0 ? threads : tbb::task_arena::automatic) {
-        // The library's own limit is the number of cores; more were asked for on purpose.
+        // oneTBB's own limit is the number of cores; the caller may ask for more threads.
         if (threads > 0) {
             limit.emplace(tbb::global_control::max_allowed_parallelism,
                           static_cast<std::size_t>(threads));

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// The threads that a program lends to compute: every kernel and flow-graph node runs in one arena.
-// Thread: run() blocks its caller, which becomes one of the threads.
+// The threads for compute: every kernel and every node of the flow graph runs in one arena of a
+// fixed number of threads. Thread: any; run() blocks its caller, which becomes one of the threads.
 
 #include <functional>
 #include <memory>
@@ -14,10 +14,11 @@ class compute_arena {
     explicit compute_arena(int threads);
     ~compute_arena();
 
+    /// Runs `body` inside the arena and returns when it is done.
     void run(const std::function<void()>& body);
-    /// Side by side where two threads are free. Returns when both are done.
+    /// Runs both, in parallel if two threads are free. Returns when both are done.
     void run_both(const std::function<void()>& one, const std::function<void()>& other);
-    /// Queues `body` after all bodies that are queued already. Does not wait.
+    /// Queues `body` after all that are queued already, and returns.
     void run_later(std::function<void()> body);
     int threads() const noexcept;
 

@@ -16,8 +16,8 @@ namespace semantic::engine {
 
 namespace {
 
-/// Whether what multiplies the layer's input is. A matrix whose rows no blocks fill is not, and
-/// loses nothing of activations.
+/// Whether the matrices that read the layer's input are quantised, so that the input is rounded to
+/// 8 bits. Matrices whose rows are no multiple of a block stay unquantised.
 bool has_quantized_inputs(const gated_weights& w) {
     return (w.gate.matrix.rows == 0 || w.gate.matrix.quantized()) && w.up.matrix.quantized();
 }
@@ -58,7 +58,7 @@ void feed_forward::run(const layer_weights& w, float* x, int count, float* y, pr
     }
 }
 
-/// A dense layer's MLP, or the shared experts', which every row takes.
+/// Runs the MLP of a layer without experts, or that of the shared experts, which every row takes.
 void feed_forward::run_dense(const gated_weights& w, float* x, int count, float* y,
                              product_tape* tape) {
     if (!compensated_) return gated_mlp(w, x, count, false, y, tape);
@@ -74,9 +74,9 @@ void feed_forward::run_dense(const gated_weights& w, float* x, int count, float*
     std::memcpy(y, outputs_.data(), area(count, hidden) * sizeof(float));
 }
 
-/// y = down(act(gate(x)) * up(x)). `compensated`: after the `count` rows of x lie their
-/// quantisation errors, which are multiplied too and added where a matrix is quantised; y has as
-/// many rows to work in. Requires: no tape where it is compensated.
+/// y = down(act(gate(x)) * up(x)). `compensated`: x has 2 * count rows, the second half being the
+/// quantisation errors of the first; their products are added where a matrix is quantised, and y
+/// has 2 * count rows to work in. Requires: no tape if compensated.
 void feed_forward::gated_mlp(const gated_weights& w, float* x, int count, bool compensated,
                              float* y, product_tape* tape) {
     const int inner = w.up.matrix.rows, hidden = config_.hidden;
@@ -85,7 +85,7 @@ void feed_forward::gated_mlp(const gated_weights& w, float* x, int count, bool c
     const std::size_t width = area(1, inner);
     float* gate = gate_up_.data();
     float* up = gate + gate_up_.count() / 2;
-    // Without a gate what the activation reads is `up`.
+    // Without a gate matrix the activation reads the product with `up`.
     const bool gated = w.gate.matrix.rows > 0;
     const linear_job both[] = {{&w.gate.matrix, gate, width}, {&w.up.matrix, up, width}};
     const linear_job alone = {&w.up.matrix, gate, width};
@@ -118,7 +118,8 @@ void feed_forward::gated_mlp(const gated_weights& w, float* x, int count, bool c
     });
 }
 
-/// error = x - dequantise(quantise(x)), in 8 bits. Shape: x, error and scratch [n].
+/// error = x - dequantise(quantise(x)), the error of rounding x to 8 bits. Shape: x, error and
+/// scratch [n].
 void feed_forward::quantization_error(const float* x, int n, float* error, float* scratch) const {
     auto* levels = reinterpret_cast<std::int8_t*>(scratch);
     float* scales = scratch + n / 4;
@@ -186,7 +187,7 @@ void feed_forward::add_chosen(const layer_weights& w, const float* x, float* y) 
     }
 }
 
-/// The experts that every row takes, and how much of them it takes where a gate says so.
+/// y = the shared experts' output, which every row gets, multiplied by its gate if there is one.
 void feed_forward::run_shared(const layer_weights& w, float* x, int count, float* y) {
     const int hidden = config_.hidden;
     const bool gated = w.shared_gate.matrix.rows > 0;
@@ -203,8 +204,9 @@ void feed_forward::run_shared(const layer_weights& w, float* x, int count, float
     });
 }
 
-/// Leaves in order_ the experts of the groups whose best scores are highest, or of sigmoids whose
-/// two best have the highest sum; of equal ones the first. Returns: how many they are.
+/// Fills order_ with the experts of the best groups: those with the highest best score, or, for
+/// sigmoid scores, with the highest sum of the two best; ties go to the lower number. Returns: how
+/// many experts these are.
 int feed_forward::keep_best_groups(const float* scores) {
     const mixture_config& mixture = config_.mixture;
     const int each = mixture.experts / mixture.groups;
@@ -227,7 +229,8 @@ int feed_forward::keep_best_groups(const float* scores) {
     return mixture.groups_per_token * each;
 }
 
-/// Returns: the experts with the highest scores, of equal ones the first, until the next call.
+/// Returns: the experts with the highest scores, ties to the lower number; valid until the next
+/// call.
 std::span<const int> feed_forward::choose(const float* scores) {
     const mixture_config& mixture = config_.mixture;
     int eligible = mixture.experts;
@@ -242,8 +245,8 @@ std::span<const int> feed_forward::choose(const float* scores) {
     return {order_.data(), static_cast<std::size_t>(mixture.per_token)};
 }
 
-/// Assigns `row` to the experts with the highest sigmoids plus their bias; weights are the
-/// sigmoids.
+/// Assigns `row` to the experts with the highest sigmoid(score) + bias. An expert's weight is its
+/// sigmoid, divided by the sum over the chosen ones if the model normalises.
 void feed_forward::route_by_sigmoid(float* scores, std::span<const float> bias, int row) {
     const mixture_config& mixture = config_.mixture;
     const auto experts = static_cast<std::size_t>(mixture.experts);
@@ -259,9 +262,9 @@ void feed_forward::route_by_sigmoid(float* scores, std::span<const float> bias, 
     }
 }
 
-/// Assigns `row` to the experts with the highest scores. Their weights are a softmax over the
-/// chosen or, where the model was trained so, their part of one over all. `shares`: what each
-/// expert's weight is multiplied by, or empty.
+/// Assigns `row` to the experts with the highest scores. An expert's weight is its softmax over the
+/// chosen experts or, for models trained so, over all. `shares`: a factor for each expert's weight;
+/// may be empty.
 void feed_forward::route(const float* scores, std::span<const float> shares, int row) {
     const mixture_config& mixture = config_.mixture;
     const std::span<const int> chosen = choose(scores);
@@ -282,9 +285,9 @@ void feed_forward::route(const float* scores, std::span<const float> shares, int
     }
 }
 
-/// With quantised experts the quantisation error of their inputs is compensated in the same pass
-/// over the weights: an error of the stream that is small everywhere else makes a later router
-/// choose other experts.
+/// Adds to y the weighted output of one expert for the rows that chose it. The rounding of its
+/// inputs is compensated: a small error of the residual stream could make a later router choose
+/// other experts.
 void feed_forward::run_expert(const gated_weights& w, const std::vector<assignment>& rows,
                               const float* x, float* y) {
     const int count = static_cast<int>(rows.size()), hidden = config_.hidden;

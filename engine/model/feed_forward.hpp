@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// The feed-forward part of a layer: one MLP, or a mixture of which a router lets a few run
-// for each row.
+// The feed-forward part of a layer: one MLP, or a mixture of experts, of which a router chooses a
+// few for each row.
 // Owner: transformer. Thread: run() is called by one thread at a time and uses the arena's threads.
 //
 // Exactness. Router, choice and weights are computed row by row. An expert gets the rows that chose
@@ -23,23 +23,25 @@ namespace semantic::engine {
 
 class feed_forward {
   public:
-    /// `compensated`: what 8 bits lose of activations is multiplied too, in every product.
+    /// `compensated`: the rounding of activations to 8 bits is compensated in every product, by
+    /// multiplying the rounding error, too.
     feed_forward(const model_config& config, const kernel_table& kernels, const task_runner& tasks,
                  int rows_max, bool compensated);
 
-    /// y = mlp(x), and x is used up. Shape: x and y [count, hidden]. `tape`: of a dense layer's
-    /// products, or null. Requires: count <= rows_max; x and y apart.
+    /// y = feed_forward(x); x is overwritten. Shape: x and y [count, hidden]. `tape`: records or
+    /// replays the products of a layer without experts; may be null. Requires: count <= rows_max; x
+    /// and y do not overlap.
     void run(const layer_weights& w, float* x, int count, float* y, product_tape* tape);
 
-    // The parts of a mixture next to an MLP, each of another norm of the same rows. Shapes and
-    // Requires as of run().
-    /// y = mlp(x), and x is used up.
+    // For models whose layers have an MLP and experts side by side, each of which reads another
+    // norm of the same rows. Shapes and Requires as run().
+    /// y = mlp(x); x is overwritten.
     void run_mlp(const layer_weights& w, float* x, int count, float* y) {
         run_dense(w.mlp, x, count, y, nullptr);
     }
-    /// Has the router choose each row's experts.
+    /// Lets the router choose each row's experts, for run_chosen().
     void choose_experts(const layer_weights& w, float* x, int count);
-    /// y = what these make of x [count, hidden], of the same count.
+    /// y = the weighted sum of the chosen experts' outputs for x, which has as many rows.
     void run_chosen(const layer_weights& w, const float* x, int count, float* y);
 
   private:
@@ -50,6 +52,7 @@ class feed_forward {
     };
 
     void run_dense(const gated_weights& w, float* x, int count, float* y, product_tape* tape);
+    /// y = down(act(gate(x)) * up(x)). See the definition for `compensated`.
     void gated_mlp(const gated_weights& w, float* x, int count, bool compensated, float* y,
                    product_tape* tape);
     void quantization_error(const float* x, int n, float* error, float* scratch) const;
@@ -70,10 +73,11 @@ class feed_forward {
     const bool compensated_;
     aligned_buffer<float> gate_up_;  // gate and up, [rows, intermediate] each
     aligned_buffer<float> linear_scratch_;
-    aligned_buffer<float> gathered_, outputs_;  // [twice rows_max, hidden], where compensated
-    // Mixtures only.
-    aligned_buffer<float> scores_;                   // [rows_max, experts]
-    std::vector<std::vector<assignment>> assigned_;  // [experts][at most rows_max]
+    // [2 * rows_max, hidden] if compensated: rows of x and of their errors, and the products.
+    aligned_buffer<float> gathered_, outputs_;
+    // For mixtures only.
+    aligned_buffer<float> scores_;                   // [rows_max, experts], of the router
+    std::vector<std::vector<assignment>> assigned_;  // by expert: the rows that chose it
     std::vector<int> order_;                         // [experts]
     std::vector<int> groups_;                        // [groups]
     std::vector<float> weights_, choices_;           // [experts]

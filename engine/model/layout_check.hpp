@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Whether a model can keep K and V as a layout says. Pure.
+// Checks whether a model can store K and V as a layout says. Pure.
 
 #include "engine/model/config/model_config.hpp"
 #include "engine/model/heads/key_shaping.hpp"
@@ -9,7 +9,7 @@
 
 namespace semantic::engine {
 
-/// `keys`: as transformer::with_layout() gets them. Errors: incompatible.
+/// `keys`: as transformer::with_layout() gets them. Errors: incompatible, with the reason.
 storage::result<void> check_layout(const model_config& config, const storage::kv_layout& layout,
                                    const key_statistics& keys);
 

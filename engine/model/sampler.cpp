@@ -25,6 +25,7 @@ double uniform(std::uint64_t seed, std::uint64_t position) {
     return static_cast<double>(bits >> 11) * 0x1.0p-53;
 }
 
+/// The logit, or -infinity for NaN.
 float or_minus_infinity(float logit) {
     return std::isnan(logit) ? -std::numeric_limits<float>::infinity() : logit;
 }
@@ -35,9 +36,9 @@ bool ahead(const std::pair<float, token_id>& a, const std::pair<float, token_id>
     return a.first > b.first || (a.first == b.first && a.second < b.second);
 }
 
-/// The first of the largest logits; NaN counts as -inf. Blocks are compared in lanes that need not
-/// wait for each other, and only the best one is looked through for the token: the vocabulary is
-/// read by the thread that all others wait for.
+/// The index of the largest logit, the first of several; NaN counts as -infinity. First the maximum
+/// of each block of 1,024 is found, in lanes that the compiler vectorises; then only the best block
+/// is searched for the index. All other threads wait for this, so it has to be fast.
 token_id largest(std::span<const float> logits) {
     constexpr std::size_t lanes = 32, block = 32 * lanes;
     constexpr float none = -std::numeric_limits<float>::infinity();
@@ -63,6 +64,7 @@ token_id largest(std::span<const float> logits) {
     return static_cast<token_id>(at);
 }
 
+/// Whether the rules have a penalty, which needs counts of tokens.
 bool counts_tokens(const sampling_rules& rules) {
     return rules.repetition_penalty != 1.0f || rules.presence_penalty != 0.0f ||
            rules.frequency_penalty != 0.0f;
@@ -77,7 +79,7 @@ token_history::token_history(std::span<const token_id> prompt) {
 void adjust_logits(std::span<float> logits, const sampling_rules& rules,
                    const token_history& history) {
     const double repetition = static_cast<double>(rules.repetition_penalty);
-    // Each token's sum is rounded once, so a biased one keeps what it was until its bias is added.
+    // Exact logits by token, so that a token with penalties and biases is rounded only once.
     std::unordered_map<token_id, double> exact;
     for (auto [token, count] : history.answered()) {
         if (token < 0 || static_cast<std::size_t>(token) >= logits.size()) continue;
@@ -106,7 +108,8 @@ token_scores score_tokens(std::span<const float> logits, token_id chosen, int to
         if (!std::isnan(logit)) total += std::exp(static_cast<double>(logit) - highest);
     const auto score = [&](token_id token) {
         const double logit = or_minus_infinity(logits[static_cast<std::size_t>(token)]);
-        // Where one logit is infinite, or all are, the likeliest token is certain.
+        // With an infinite highest logit the formula below has no value: the likeliest token counts
+        // as certain.
         if (std::isinf(highest))
             return scored_token{
                 token, token == best ? 0.0f : -std::numeric_limits<float>::infinity(), {}, {}};
@@ -155,8 +158,8 @@ token_id sampler::draw(std::span<const float> logits, std::uint64_t position) {
     const token_id best = largest(logits);
     const float top = logits.empty() ? -std::numeric_limits<float>::infinity()
                                      : or_minus_infinity(logits[static_cast<std::size_t>(best)]);
-    // An infinite largest logit leaves nothing to draw between; and with none above -inf there is
-    // only token 0.
+    // With an infinite largest logit there is nothing to draw from; if all are -infinity `best` is
+    // token 0.
     if (!(rules_.temperature > 0.0f) || rules_.top_k == 1 || std::isinf(top)) return best;
 
     // A token 40 temperatures below the best has less than 1e-17 of its mass: 53 random bits could
@@ -179,8 +182,7 @@ token_id sampler::draw(std::span<const float> logits, std::uint64_t position) {
     double total = 0.0;
     for (const auto& candidate : candidates_) total += weight(candidate);
     if (rules_.top_p < 1.0f) {
-        // A heap, because the nucleus is a handful of tokens while the vocabulary is 100,000 and
-        // more.
+        // A heap and not a sort: the set is a few tokens of a vocabulary of 100,000 and more.
         const auto later = [](const auto& a, const auto& b) { return ahead(b, a); };
         const double wanted = total * static_cast<double>(rules_.top_p);
         std::make_heap(candidates_.begin(), candidates_.end(), later);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Logits to a token. Pure: the same logits, rules, history and position give the same token on any
-// thread, in any batch.
+// Draws a token from logits. Pure: the same logits, rules, history and position give the same token
+// on any thread and in any batch.
 
 #include <cstdint>
 #include <span>
@@ -12,11 +12,11 @@
 
 namespace semantic::engine {
 
-/// The tokens that penalties look back on.
+/// The tokens that penalties apply to: those of the prompt and the answer so far.
 class token_history {
   public:
     explicit token_history(std::span<const token_id> prompt);
-    /// The answer has one more token.
+    /// Counts one more token of the answer.
     void add(token_id token) { ++answered_[token]; }
 
     /// How often each token is in the answer; 0 for those that only the prompt has.
@@ -26,30 +26,31 @@ class token_history {
     std::unordered_map<token_id, int> answered_;
 };
 
-/// In this order: a token of the prompt or the answer has its logit divided by the repetition
-/// penalty if it is positive, else multiplied; a token of the answer loses the presence penalty
-/// once and the frequency penalty as often as it is there; biases are added. In double precision,
-/// rounded once. Tokens outside of `logits` are skipped.
+/// Applies penalties and biases to `logits` [vocabulary], in this order. Repetition penalty: the
+/// logit of a token of prompt or answer is divided by it if positive, otherwise multiplied. A token
+/// of the answer loses the presence penalty once, and the frequency penalty for each occurrence.
+/// Then biases are added. In double precision, rounded once. Unknown tokens are skipped.
 void adjust_logits(std::span<float> logits, const sampling_rules& rules,
                    const token_history& history);
 
-/// Natural logarithms of softmax(logits), in double precision, rounded once: of `chosen`, and of
-/// the `top` likeliest, lower ids first among equals. Not a number counts as impossible.
+/// Returns: the log probabilities (natural, of softmax(logits)) of `chosen` and of the `top`
+/// likeliest tokens, ties in order of ids. NaN counts as probability 0.
 token_scores score_tokens(std::span<const float> logits, token_id chosen, int top);
 
 class sampler {
   public:
-    /// `seed` is the request's, or one drawn by the caller when it has none.
+    /// `seed`: the request's, or one that the caller has drawn. `vocabulary`: number of tokens.
+    /// `prompt`: for the repetition penalty.
     sampler(const sampling_rules& rules, std::uint64_t seed, int vocabulary,
             std::span<const token_id> prompt = {});
 
-    /// Draws the token for absolute position `position` from the adjusted logits. temperature 0:
-    /// the largest, lowest id on a tie. Otherwise softmax(logits / temperature), kept to top_k,
-    /// then to the smallest set whose mass reaches top_p, then to those at least min_p times as
-    /// likely as the likeliest, then one draw from a counter-based generator keyed by (seed,
-    /// position).
+    /// Draws the token for the absolute position `position`, after penalties and biases. With
+    /// temperature 0: the largest logit, lowest id on a tie. Otherwise from softmax(logits /
+    /// temperature), restricted to the top_k likeliest tokens, then to the smallest set whose mass
+    /// reaches top_p, then to tokens at least min_p times as likely as the likeliest. The random
+    /// number depends on seed and position alone.
     token_id sample(std::span<const float> logits, std::uint64_t position);
-    /// `token` is part of the answer from now on.
+    /// Counts `token` as part of the answer, for penalties.
     void take(token_id token);
 
   private:
@@ -63,7 +64,8 @@ class sampler {
     std::vector<std::pair<float, token_id>> candidates_;  // scratch
 };
 
-/// The seed of one of several answers to a prompt; the first one's is the request's own.
+/// The seed of one of several answers to a prompt, derived from the request's; choice 0 has the
+/// request's own.
 std::uint64_t seed_of_choice(std::uint64_t seed, int choice) noexcept;
 
 }  // namespace semantic::engine

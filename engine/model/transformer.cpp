@@ -24,29 +24,29 @@ using storage::as_size;
 
 namespace {
 
-/// Rows that go through a layer's matrices together. 256 rows do 512 operations for each byte of
-/// 4-bit weights, so the second panel's pass over the weights costs nothing, while scratch stays
-/// small: one panel of a 1B model's MLP is 16 MiB.
+/// Rows that go through a layer's matrices together (a "panel"). 256 rows do 512 operations for
+/// each byte of 4-bit weights, so that another panel's pass over the weights costs hardly more than
+/// its arithmetic, and scratch stays small: 16 MiB for the MLP of a 1B model.
 constexpr int panel_rows_max = 256;
 
-/// Of the widest matrix outside the feed-forward.
+/// Columns of the widest matrix outside of the feed-forward part.
 int inputs_max(const model_config& config) {
     return std::max({config.hidden, config.value_width(), config.latent.query_rank,
                      config.recurrence.value_width(), config.layer_input_dim});
 }
 
-/// Of all matrices outside the feed-forward that share an input.
+/// The most rows that matrices with a common input have together, outside of the feed-forward part.
 int outputs_max(const model_config& config, const transformer_limits& limits) {
     const latent_config& latent = config.latent;
     const int keys =
         latent.rank > 0 ? latent.rank + latent.rope_dim : 2 * config.kv_heads * config.head_dim;
-    const int told = config.layer_input_dim * static_cast<int>(config.layers.size());
+    const int layer_inputs = config.layer_input_dim * static_cast<int>(config.layers.size());
     const int queries = config.query_width() * (config.attention_gate ? 2 : 1);
     const recurrence_config& recurrence = config.recurrence;
     const int recurrent = config.convolution.channels + recurrence.value_width() +
                           2 * recurrence.value_heads + 2 * config.hidden;
     return std::max({keys + std::max(queries, latent.query_rank), config.hidden,
-                     config.state_bytes() > 0 ? recurrent : 0, told,
+                     config.state_bytes() > 0 ? recurrent : 0, layer_inputs,
                      limits.compensated ? config.vocabulary : 0});
 }
 
@@ -91,23 +91,23 @@ struct transformer::impl {
     const model_weights& weights;
     const task_runner tasks;
     const int panel_rows;
-    // Where a router turns any error into other experts, what 8 bits lose of activations is
-    // multiplied too in all products.
+    // Whether all products compensate the rounding of activations to 8 bits: for measurements, and
+    // for mixtures, where any error may make a router choose other experts.
     const bool corrects_all;
     pass_rows rows;
     residual_stream stream;
     projector products;
     const pass_context context;
     layer_inputs inputs_;
-    // The last layer that keeps something for later tokens: after it only the rows whose logits
-    // are wanted go on.
+    // The last layer that stores K, V or a state. After it only rows whose logits are wanted are
+    // computed.
     const int last_storing_layer;
     attention_mixer attention_;
-    const std::unique_ptr<recurrent_mixer> recurrent_;  // null: no layer is
+    const std::unique_ptr<recurrent_mixer> recurrent_;  // null: no recurrent layers
     feed_forward feed_forward_;
-    aligned_buffer<float> mixed_;   // [rows_max, width of the layer's mixer], what it gives
-    aligned_buffer<float> branch_;  // [panel_rows, hidden], what a layer adds to the stream
-    aligned_buffer<float> chosen_;  // the same of experts next to an MLP
+    aligned_buffer<float> mixed_;   // [rows_max, width of the mixer], output of the layer's mixer
+    aligned_buffer<float> branch_;  // [panel_rows, hidden], to be added to the residual stream
+    aligned_buffer<float> chosen_;  // the same, of experts that run next to an MLP
 };
 
 transformer::impl::impl(const model_config& config_in, const storage::kv_layout& layout_in,
@@ -139,16 +139,16 @@ transformer::impl::impl(const model_config& config_in, const storage::kv_layout&
       branch_(area(panel_rows, config.hidden)),
       chosen_(area(config.mixture.beside_mlp ? panel_rows : 0, config.hidden)) {}
 
-/// x = embed(tokens); per layer x += output(mixer(norm(x))), x += feed_forward(norm(x));
-/// logits = head(norm(x)).
+/// Embeds the tokens: x = embed(tokens). The layers follow: x += output(mixer(norm(x))), then x +=
+/// feed_forward(norm(x)); after the last one logits = head(norm(x)).
 void transformer::impl::begin(std::span<sequence_step> batch) {
     rows.lay_out(batch);
     embed(batch);
     if (!inputs_.empty()) inputs_.add_projections(rows.count(), stream, products);
 }
 
-/// Once the last layer that keeps anything has kept what later tokens need, only the rows whose
-/// logits are wanted go on.
+/// Runs one layer. After last_storing_layer only the rows whose logits are wanted are left; if
+/// there are none, later layers are skipped.
 void transformer::impl::run_layer(int layer, std::span<sequence_step> batch) {
     if (layer <= last_storing_layer || rows.count() > 0) mix(layer, batch);
     if (rows.count() > 0) finish_layer(layer);
@@ -159,6 +159,7 @@ void transformer::impl::run_layer(int layer, std::span<sequence_step> batch) {
                             step.drafts);
 }
 
+/// The layer after its mixer: output projection, feed-forward part, per-layer inputs.
 void transformer::impl::finish_layer(int layer) {
     if (context.kind(layer).mixer != mixer_kind::none) project_output(layer);
     if (context.kind(layer).feed_forward) feed_forward_of(layer);
@@ -166,6 +167,7 @@ void transformer::impl::finish_layer(int layer) {
     stream.scale(rows.count(), context.layer(layer).scale);
 }
 
+/// The layer's mixer, attention or recurrence: writes mixed_.
 void transformer::impl::mix(int layer, std::span<const sequence_step> batch) {
     const mixer_kind kind = context.kind(layer).mixer;
     if (kind == mixer_kind::attention) return attend(layer, batch);
@@ -174,10 +176,10 @@ void transformer::impl::mix(int layer, std::span<const sequence_step> batch) {
         keep_logit_rows(batch, is_recurrent(kind) ? recurrent_->width() : 0);
 }
 
-/// Projects the rows and attends. In the last layer that stores anything, rows whose logits nobody
-/// wants end once their keys and values are stored, so their queries are never computed, unless
-/// queries are captured, which takes those of all rows. wait_for(): until what the cache began with
-/// in this layer is in RAM.
+/// Projects the rows, stores their keys and values, and attends. In the last layer that stores
+/// anything, rows whose logits are not wanted are dropped after that, before queries are computed
+/// (unless queries are captured, which needs all rows). Before attending, waits until the layer's
+/// part of each restored prefix is in RAM.
 void transformer::impl::attend(int layer, std::span<const sequence_step> batch) {
     const bool is_last = layer == last_storing_layer;
     attention_.project(
@@ -192,12 +194,14 @@ void transformer::impl::attend(int layer, std::span<const sequence_step> batch) 
     attention_.attend(layer, mixed_.data());
 }
 
-/// Blocks until the layer's part of prefixes that are being read from disk is there.
+/// Blocks until the layer's part of prefixes that are still being read from disk is in RAM. Throws
+/// layer_not_there if a gate gives up.
 void transformer::impl::wait_for(int kv_layer, std::span<const sequence_step> batch) const {
     for (const sequence_step& step : batch)
         if (step.gate != nullptr && !step.gate->wait_for_layer(kv_layer)) throw layer_not_there{};
 }
 
+/// Writes the tokens' embeddings to the residual stream.
 void transformer::impl::embed(std::span<const sequence_step> batch) {
     int first = 0;
     for (const sequence_step& step : batch) {
@@ -245,8 +249,8 @@ void transformer::impl::feed_forward_of(int layer) {
     }
 }
 
-/// branch = norm(mlp(norm(x))) + norm(experts(norm(x))), by a router that reads x by a norm of its
-/// own.
+/// branch = norm(mlp(norm(x))) + norm(experts(norm(x))) for the rows [begin, end). The router reads
+/// another norm of x than the experts.
 void transformer::impl::run_mlp_and_experts(const layer_weights& w, int begin, int end,
                                             float* branch) {
     const int count = end - begin;
@@ -259,8 +263,8 @@ void transformer::impl::run_mlp_and_experts(const layer_weights& w, int begin, i
     kernels.add(branch, chosen_.data(), area(count, config.hidden));
 }
 
-/// Moves the rows whose logits are wanted to the front and drops the others. `mixed_width`: of the
-/// rows of mixed_ that are used after this.
+/// Moves the rows whose logits are wanted to the front and drops the others. `mixed_width`: width
+/// of the rows of mixed_ that have to be moved, too; 0: none.
 void transformer::impl::keep_logit_rows(std::span<const sequence_step> batch, int mixed_width) {
     int kept = 0, first = 0;
     for (const sequence_step& step : batch) {
@@ -283,6 +287,7 @@ void transformer::impl::keep_logit_rows(std::span<const sequence_step> batch, in
     if (kept != rows.count()) rows.cut(kept);
 }
 
+/// Writes the logits of all rows that are left, which are those whose logits are wanted.
 void transformer::impl::write_logits(std::span<const sequence_step> batch) {
     const auto vocabulary = as_size(config.vocabulary);
     int row = 0;

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// The forward pass: tokens of several sequences in, logits out, K and V appended to their blocks on
-// the way. Owner: the scheduler. Thread: forward() is called by one thread at a time, inside the
-// compute arena; it uses the arena's threads. Exactness: the logits of a position depend on its
-// tokens, the recipe and the CPU only, never on chunking, batch mates or threads.
+// The forward pass of a model: takes tokens of several sequences, appends their K and V to the
+// sequences' blocks, and gives logits. Owner: the scheduler. Thread: forward() is called by one
+// thread at a time, inside the compute arena, and uses the arena's threads. Exactness: the logits
+// of a position depend on its tokens, the recipe and the CPU only, never on chunks, on other
+// sequences in the step, or on threads.
 
 #include <cstdint>
 #include <memory>
@@ -24,57 +25,57 @@ namespace semantic::engine {
 struct transformer_limits {
     int rows_max = 0;        // tokens of one step, over all sequences
     int logit_rows_max = 0;  // logits of one step, over all sequences
-    /// What 8 bits lose of activations is multiplied too, in every product: twice the work. Without
-    /// it two runs that differ in the last bit of one key soon differ by that rounding, which hides
-    /// what is measured.
+    /// Compensates the rounding of activations to 8 bits in every product, which doubles the work.
+    /// For measurements: without it two runs that differ in the last bit of one key soon differ by
+    /// that rounding.
     bool compensated = false;
-    int draft_rows_max = 0;  // rows of one step of sequences with drafts, over all of them
+    int draft_rows_max = 0;  // rows of all sequences with drafts in one step
 };
 
 class product_tape;
 
 class transformer {
   public:
-    /// Blocks. As model_weights::load(), in parallel, never twice in memory. Sizes all
-    /// scratch; forward() allocates nothing. Errors: not_found, corrupt, incompatible; each names
-    /// the file, tensor, shape or type at fault.
+    /// Blocks. Loads the weights (model_weights::load()), in parallel and without a second copy in
+    /// memory, and allocates all scratch; forward() allocates nothing. Errors: not_found, corrupt,
+    /// incompatible; each names the file, tensor, shape or type at fault.
     static storage::result<std::unique_ptr<transformer>> load(
         const std::string& model, const model_config& config, const storage::kv_layout& layout,
         const kernel_table& kernels, transformer_limits limits, const weight_loading& how,
         const weights_progress& progress);
-    /// Over the same weights, which both hold, with K and V kept as `layout` says and scratch of
-    /// its own. Errors: incompatible.
-    /// `keys`: used where the layout's keys are centred or shaped, which needs them. `kernels`: the
-    /// table that computes; null: the same.
+    /// Returns: another transformer over the same weights, which both share, with the KV layout
+    /// `layout` and scratch of its own. `keys`: statistics that layouts with centred or shaped keys
+    /// need. `kernels`: null: the same table. Errors: incompatible.
     storage::result<std::unique_ptr<transformer>> with_layout(
         const storage::kv_layout& layout, transformer_limits limits,
         const key_statistics& keys = {}, const kernel_table* kernels = nullptr) const;
     ~transformer();
 
-    /// Runs one step; when it returns, every layer was waited for. Requires: sum of tokens <=
-    /// rows_max, sum of logits_at <= logit_rows_max, positions inside the context. Throws
-    /// layer_not_there.
+    /// Runs one step. Requires: at most rows_max tokens and logit_rows_max logits over all
+    /// sequences, positions inside the context. Throws: layer_not_there if a layer_gate gives up;
+    /// no sequence has changed then.
     void forward(std::span<sequence_step> batch);
-    /// The same in parts, so that several models can go through their layers side by side: begin(),
-    /// then each layer in ascending order, with one batch; the last one writes the logits.
+    /// The same layer by layer, so that several transformers can go through their layers side by
+    /// side: begin(), then run_layer() for each layer in ascending order, with the same batch. The
+    /// last layer writes the logits.
     void begin(std::span<sequence_step> batch);
     void run_layer(int layer, std::span<sequence_step> batch);
 
-    /// Of sequence `index` of the latest step, which had drafts: makes its next_state the state
-    /// after the first `count` of its tokens, exactly as if the step had had no more. Does nothing
-    /// where the model has no recurrent layers. Thread: as forward(). Requires: `count` is as many
-    /// as were no drafts, or more; the step's state and next_state are still there, and no sequence
-    /// of it was empty.
+    /// For a sequence of the latest step that had drafts (`index` in the batch): changes its
+    /// next_state to the state after the first `count` of its tokens, exactly as if the step had
+    /// had no more. Does nothing for models without recurrent layers. Thread: as forward().
+    /// Requires: `count` includes at least all tokens that were no drafts; the step's state and
+    /// next_state are unchanged; no sequence of the step was empty.
     void rewind(int index, int count);
 
-    /// From now on forward() copies the heads of each row, before rope, to `keys` [layers
-    /// that attend, rows_max, kv_heads * head_dim] and `queries` [as many, rows_max, heads *
-    /// head_dim]; null: no more. Requires: no latent attention; no logits are asked for while
+    /// From now on forward() copies each row's keys and queries before rope to `keys` [layers that
+    /// attend, rows_max, kv_heads * head_dim] and `queries` [the same layers, rows_max, heads *
+    /// head_dim]. Null ends it. Requires: no latent attention; no logits are asked for while
     /// queries are copied.
     void capture(float* keys, float* queries);
-    /// From now on forward() records its products on the tape, or replays them, as the tape says;
-    /// null: no more. The tape grows while it records. Requires: no mixture of experts, whose
-    /// products are of other rows in every run.
+    /// From now on forward() records its matrix products on the tape, or replays them, as the
+    /// tape's mode says; null ends it. The tape grows while it records. Requires: no mixture of
+    /// experts, where each run multiplies other rows.
     void use_tape(product_tape* tape);
 
     const kernel_table& kernels() const noexcept;

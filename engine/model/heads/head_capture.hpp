@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Copies of heads before rope, for who measures them. Owner: transformer. Thread: as forward(),
-// each row apart.
+// Copies keys and queries before rope to buffers, for calibration. Owner: transformer. Thread:
+// different rows may be taken at once.
 
 #include <algorithm>
 #include <cstddef>
@@ -12,18 +12,19 @@
 namespace semantic::engine {
 
 struct head_capture {
-    float* keys = nullptr;     // of each layer in turn [rows_max, kv_heads, dim]; null: not wanted
-    float* queries = nullptr;  // of each layer in turn [rows_max, heads, dim]; null: not wanted
+    float* keys = nullptr;     // layer after layer [rows_max, kv_heads, dim]; null: not wanted
+    float* queries = nullptr;  // layer after layer [rows_max, heads, dim]; null: not wanted
     std::size_t rows_max = 0;
-    std::vector<layer_heads> layers;  // those that keep keys and values
+    std::vector<layer_heads> layers;  // the layers that store keys and values
 
     bool wants_queries() const noexcept { return queries != nullptr; }
-    /// `layer`: by the KV layout.
+    /// Copies one key [dim] of a row, if keys are wanted. `layer`: its number in the KV layout.
     void take_key(int layer, int row, int head, const float* x) const {
         if (keys == nullptr) return;
         const layer_heads& heads = layers[static_cast<std::size_t>(layer)];
         copy(keys + rows_max * heads.keys_before, heads.keys(), heads.dim, row, head, x);
     }
+    /// The same for one query [dim].
     void take_query(int layer, int row, int head, const float* x) const {
         if (queries == nullptr) return;
         const layer_heads& heads = layers[static_cast<std::size_t>(layer)];

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// The heads of the layers that keep keys and values, and where each layer's part lies among numbers
-// of all of them. Plain data; thread: any.
+// The shapes of the heads of the layers that store keys and values, and where each layer's numbers
+// lie in arrays over all layers. Plain data; thread: any.
 
 #include <cstddef>
 #include <vector>
@@ -15,10 +15,11 @@ struct layer_heads {
     int heads = 0;  // of queries
     int dim = 0;    // of a head
     rope_parameters rope;
-    std::size_t first_head = 0;   // KV heads of the layers before
-    std::size_t keys_before = 0;  // elements of one key of each of these heads
-    std::size_t queries_before = 0;
+    std::size_t first_head = 0;      // number of KV heads of all layers before
+    std::size_t keys_before = 0;     // elements of one key of each of these heads
+    std::size_t queries_before = 0;  // the same for queries
 
+    /// Elements of one token's keys, and of its queries, over all heads of the layer.
     std::size_t keys() const {
         return static_cast<std::size_t>(kv_heads) * static_cast<std::size_t>(dim);
     }
@@ -27,7 +28,8 @@ struct layer_heads {
     }
 };
 
-/// In the order of the KV layout. Requires: no latent attention.
+/// The layers that store keys and values, in the order of the KV layout. Requires: no latent
+/// attention.
 inline std::vector<layer_heads> heads_of_layers(const model_config& config) {
     std::vector<layer_heads> all;
     layer_heads next;

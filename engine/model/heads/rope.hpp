@@ -13,13 +13,12 @@
 
 namespace semantic::engine {
 
-/// Radians per position of each pair (i, i + dim / 2), in f32 as the reference computes them.
-/// `dim`: the elements of a head that rotate.
+/// Returns: the radians by which each pair of elements (i, i + dim / 2) rotates per position, in
+/// f32 as the reference computes them. `dim`: elements of a head that rotate.
 std::vector<float> rope_frequencies(const rope_parameters& rope, int dim);
 
-/// The number of positions over which rope's rotations are averaged for a head's statistics after
-/// rope. Pairs that rotate often within them lose all of their mean; those that hardly rotate,
-/// nothing.
+/// The number of positions over which a head's statistics after rope are averaged. The mean of a
+/// pair that rotates often within them becomes 0; that of a pair that hardly rotates stays.
 int rope_mean_positions(const model_config& config) noexcept;
 /// The mean of cos(frequency * p) and of sin(frequency * p) over p = 0 ... count - 1.
 std::pair<double, double> mean_turn(double frequency, int count) noexcept;
@@ -28,26 +27,26 @@ class rope_angles {
   public:
     rope_angles(const model_config& config, int rows_max);
 
-    /// Computes the cosines and sines of `position` for row `row`. A row's values depend on its
-    /// position alone.
+    /// Computes the cosines and sines for row `row` of a step, which is at `position`.
     void fill(int row, int position);
 
-    /// Rotates a query or key x [head_dim] in place, as far as its head rotates.
+    /// Applies rope to a query or key x [head_dim] in place; only the elements that rotate change.
     void turn(const kernel_table& kernels, int layer, int row, float* x) const;
-    /// The factor of a query after rope, apart from the amplitude: 1 in most models.
+    /// A factor for queries after rope, which grows with the position in some models; 1 in most.
     float query_scale(int layer, int row) const {
         return query_scales_[set_of(layer)][static_cast<std::size_t>(row)];
     }
     /// Shape: [rotated elements / 2] each.
     const float* cosines(int layer, int row) const { return at(layer, row); }
     const float* sines(int layer, int row) const { return at(layer, row) + half_; }
-    /// out = x [dim], turned. Interleaved rope: the model rotates neighbouring elements together,
-    /// the kernel those half a row apart. Queries and keys are both put into the kernel's order, so
-    /// their products do not change.
+    /// out = rope(x) [dim], for models with interleaved rope: there neighbouring elements rotate
+    /// together, in the kernel those half a row apart. `out` is in the kernel's order; with queries
+    /// and keys both in that order their products are the same.
     void turn_pairs(const kernel_table& kernels, int layer, int row, const float* x, int dim,
                     float* out) const;
 
   private:
+    /// The set of angles that the layer uses.
     std::size_t set_of(int layer) const {
         return static_cast<std::size_t>(set_of_layer_[static_cast<std::size_t>(layer)]);
     }

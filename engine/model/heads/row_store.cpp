@@ -27,7 +27,7 @@ void row_store::store(const token& at, int layer, const storage::kv_region& regi
     round(at, layer, region, head, values);
 }
 
-/// Where queries of its own group read the row. `x` [k_dim or v_dim], rotated.
+/// Queries within the row's own group of tokens read this copy. `x`: [k_dim or v_dim], rotated.
 void row_store::keep_wide(const token& at, int layer, kind rows, int head, const float* x) const {
     if (!layout_.has_wide_tail()) return;
     const storage::kv_layer& each = layout_.layer(layer);
@@ -42,7 +42,7 @@ void row_store::keep_wide(const token& at, int layer, kind rows, int head, const
 void row_store::round(const token& at, int layer, const storage::kv_region& region, int head,
                       const float* x) const {
     const place to = place_of(at, layer, region, head);
-    // A rotation makes a row's elements alike, for which the fitted rule errs less.
+    // Rotated elements have similar sizes; for these the fitted rule rounds more exactly.
     const kv_rounding rule = region.rotated ? kv_rounding::fitted : kv_rounding::mlx;
     kernels_.quantize_kv(x, region.dim, region.bits, rule, to.packed, to.scales, to.biases);
 }

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Where rows of keys and values are rounded and put into their frames, by the recipe. A row is
-// written before anything reads it, so that a fresh token and a restored one are the same bytes.
-// Owner: transformer. Thread: immutable; rows apart may be stored at the same time.
+// Rounds rows of keys and values by the KV recipe and writes them into their pool frames. A row is
+// always read from its frame, also in the step that writes it, so that a fresh token and a restored
+// one give the same bits. Owner: transformer. Thread: immutable; different rows may be stored at
+// the same time.
 
 #include <cstddef>
 #include <memory>
@@ -19,35 +20,38 @@ namespace semantic::engine {
 
 class row_store {
   public:
-    /// A token of a step: whose frames its rows go to, and where.
+    /// A token of a step: its sequence, whose frames its rows go to, and its position.
     struct token {
         const step_part* part;
         int position;
     };
 
-    /// All outlive it but `keys`, of which it copies what the recipe needs.
+    /// All references must outlive this, except for `keys`, which is copied as far as the recipe
+    /// needs it.
     row_store(const model_config& config, const storage::kv_layout& layout,
               const kernel_table& kernels, const key_statistics& keys, wide_store& wide);
 
-    /// Null where keys keep theirs.
+    /// The means that are subtracted from keys; null if the recipe does not centre keys.
     const key_means* means() const noexcept { return means_.get(); }
 
-    /// One query, key or value x [region.dim] of a head, where the recipe has it rotated. Latents
-    /// are rotated group by group, so that the values among a key's elements are rotated by
-    /// themselves.
+    /// Rotates a head's query, key or value x [region.dim], if the recipe stores the region rotated
+    /// (a Hadamard-like transform that evens out elements before rounding). Latents are rotated in
+    /// groups, so that the values among a key's elements are rotated separately.
     void rotate(const storage::kv_region& region, float* x) const;
 
-    /// A value of a head, or a latent that is both. Overwrites `values` [region.dim].
+    /// Stores a head's value [region.dim], or a latent, which is key and value; overwrites it.
     void store(const token& at, int layer, const storage::kv_region& region, int head,
                float* values) const;
 
-    /// Keys of a layer on their way: those that are shaped are rounded some at a time.
+    /// Stores keys of a layer. Shaped keys are collected and rounded several at a time, which is
+    /// faster.
     class key_batch {
       public:
         key_batch(const row_store& store, int layer) : store_(store), layer_(layer) {}
-        /// A key after rope [head_dim], which it overwrites and which stays until finish().
+        /// Adds a key after rope [head_dim]. It is overwritten, and must stay in memory until
+        /// finish().
         void add(const token& at, int head, float* key);
-        /// After this all are in their frames.
+        /// Writes the keys that are still collected.
         void finish();
 
       private:
@@ -58,27 +62,27 @@ class row_store {
     };
 
   private:
-    /// Of one row of one head in its frame.
+    /// The addresses of one row of one head in its frame.
     struct place {
         std::byte* packed;
         half *scales, *biases;
     };
     place place_of(const token& at, int layer, const storage::kv_region& region, int head) const;
     /// Rounds a row x [region.dim] by the region's recipe and writes it, with its scales and
-    /// biases, to where the layer's frame has the token's row of this head. x is as attention is to
-    /// read it: a key after rope and less its mean, rotated where the region is. Not for keys whose
-    /// errors are shaped.
+    /// biases, to the token's place in the layer's frame. x must be ready to be stored: a key after
+    /// rope and less its mean, rotated if the region is. Not for shaped keys.
     void round(const token& at, int layer, const storage::kv_region& region, int head,
                const float* x) const;
     enum class kind { key, value };
+    /// Also keeps the row as f16 if the layout has a wide tail.
     void keep_wide(const token& at, int layer, kind rows, int head, const float* x) const;
 
     const storage::kv_layout& layout_;
     const kernel_table& kernels_;
     wide_store& wide_;
-    int latent_step_;  // elements that are rotated together where attention is latent, else 0
+    int latent_step_;  // elements that are rotated together, for latent attention; else 0
     std::unique_ptr<const key_means> means_;
-    std::unique_ptr<const key_shaping> shaping_;  // null where keys are not shaped
+    std::unique_ptr<const key_shaping> shaping_;  // null: keys are not shaped
 };
 
 }  // namespace semantic::engine

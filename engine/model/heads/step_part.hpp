@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// A sequence's part in a step, and its rows that go on. Plain data.
+// A sequence's part in a step, and a run of its rows. Plain data.
 
 #include <cstddef>
 
@@ -8,19 +8,19 @@
 
 namespace semantic::engine {
 
-/// What one sequence contributes to a step.
+/// The rows of one sequence in a step.
 struct step_part {
     storage::kv_sequence* cache = nullptr;
-    int first_row = 0;                 // of the step
-    int first = 0, end = 0;            // its positions
-    const std::byte* state = nullptr;  // as sequence_step
+    int first_row = 0;                 // its first row in the step
+    int first = 0, end = 0;            // positions [first, end) of its tokens
+    const std::byte* state = nullptr;  // this and the following: as in sequence_step
     std::byte* next_state = nullptr;
-    int drafts = 0;  // likewise
+    int drafts = 0;
 };
 
 /// Consecutive rows of one sequence.
 struct attention_span {
-    const step_part* part = nullptr;  // K and V of all its positions are already where they go
+    const step_part* part = nullptr;  // K and V of all its positions are already stored
     int first_row = 0;
     int count = 0;
     const int* positions = nullptr;  // [count] absolute, ascending

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// The f16 rows of a step's tokens that queries of the same group read (wide_tail.hpp in
-// storage/pool). The rows of the group at the sequence's position are in the sequence, both of the
-// position at which the step begins and of the one at which it ends; the rows of groups between
-// them are needed within the step only, a layer at a time, and are kept here. So a step that fails
-// leaves earlier rows unchanged. Owner: transformer. Thread: rows apart may be written at the same
-// time.
+// Finds the f16 rows of the wide tail for a step. Recipes with a wide tail keep K and V of the
+// latest tokens as f16, in groups of tokens: a query reads the rows of its own group there, and
+// earlier tokens in the frames (storage/pool/wide_tail.hpp). The sequence owns the rows of the
+// group in which the step begins and of the one in which it ends. Rows of groups in between are
+// needed within the step only, for one layer at a time, and are kept here. So a step that fails
+// leaves earlier rows unchanged. Owner: transformer. Thread: different rows may be written at the
+// same time.
 
 #include <cstddef>
 
@@ -18,15 +19,15 @@ namespace semantic::engine {
 
 class wide_store {
   public:
-    /// No memory where the layout has no wide tail.
+    /// Takes no memory if the layout has no wide tail.
     wide_store(const storage::kv_layout& layout, int rows_max);
 
     struct group {
         storage::wide_rows rows;
-        int first = 0;  // the row of the group's first token
+        int first = 0;  // index in `rows` of the group's first token
     };
-    /// The rows of the group that `position` is in. Requires: first <= position < end; the layout
-    /// has wide tails.
+    /// The rows of the group that `position` belongs to. Requires: part.first <= position <
+    /// part.end; the layout has a wide tail.
     group at(const step_part& part, int layer, int position);
 
   private:

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// What each layer gets of a token by its id, next to the stream: a part of a table's row and a
-// projection of the token's embedding, added up once a token (Gemma 4's per-layer embeddings).
-// Owner: transformer. Thread: one at a time, which is in the arena. Exactness: every row by itself.
+// Per-layer embeddings (Gemma 4): in addition to the residual stream each layer gets an input that
+// depends on the token's id. It is the sum of a part of a table's row and a projection of the
+// token's embedding. Owner: transformer. Thread: one at a time, inside the arena. Exactness: every
+// row by itself.
 
 #include <span>
 
@@ -19,18 +20,20 @@ namespace semantic::engine {
 
 class layer_inputs {
   public:
-    /// All outlive it. `rows_max`: of a step; `panel_rows`: of those that are worked on together.
+    /// All references must outlive this. `rows_max`: rows of a step; `panel_rows`: rows that are
+    /// multiplied together.
     layer_inputs(const model_config& config, const kernel_table& kernels, const task_runner& tasks,
                  const model_weights& weights, int rows_max, int panel_rows);
 
     bool empty() const noexcept { return width_ == 0; }
-    /// Reads the table's rows of `tokens`, which are the step's rows from `first` on.
+    /// Reads the table's rows for `tokens`, which are the step's rows from `first` on.
     void read(int first, std::span<const storage::token_id> tokens);
-    /// Adds what the embeddings say, which are the rows [0, count) of `stream`, after all read().
+    /// Adds the projections of the embeddings, which are the rows [0, count) of `stream`. Called
+    /// once a step, after all read().
     void add_projections(int count, residual_stream& stream, projector& products);
+    /// Copies the inputs of row `from` to row `to`.
     void move(int from, int to);
-
-    /// Adds to the rows [0, count) of `stream` what `layer` makes of its inputs. `branch`
+    /// Adds the layer's function of its inputs to the rows [0, count) of `stream`. `branch`
     /// [panel_rows, hidden]: scratch.
     void add_to(int layer, int count, residual_stream& stream, projector& products, float* branch);
 
@@ -41,7 +44,7 @@ class layer_inputs {
     const kernel_table& kernels_;
     const task_runner& tasks_;
     const model_weights& weights_;
-    const int width_;  // of all layers' inputs of a token
+    const int width_;  // numbers of a token: the inputs of all layers
     const int panel_rows_;
     aligned_buffer<float> inputs_;     // [rows_max, layers, layer_input_dim]
     aligned_buffer<float> projected_;  // [panel_rows, layers, layer_input_dim]

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// What every part of a forward pass works with. Owner: transformer, which outlives the parts.
+// References to what every part of a forward pass uses. Owner: transformer, which outlives the
+// parts.
 
 #include "engine/kernels/kernels.hpp"
 #include "engine/kernels/task_runner.hpp"

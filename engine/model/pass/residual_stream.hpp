@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// What runs through all layers: a vector a row, which every mixer and feed-forward reads
-// normalised and adds to. Owner: transformer. Thread: one at a time, which is in the arena.
+// The residual stream: a vector for each row, which goes through all layers. Every mixer and
+// feed-forward part reads its norm and adds to it. Owner: transformer. Thread: one at a time,
+// inside the arena.
 
 #include <vector>
 
@@ -14,22 +15,22 @@ namespace semantic::engine {
 
 class residual_stream {
   public:
-    /// The other arguments outlive it. `panel_rows`: of one call of read_normed().
+    /// References must outlive this. `panel_rows`: the most rows of one read_normed().
     residual_stream(const model_config& config, const kernel_table& kernels,
                     const task_runner& tasks, int rows_max, int panel_rows);
 
     float* at(int row);  // [hidden]
     void move(int from, int to);
 
-    /// Returns: the norm of the rows [begin, end) [end - begin, hidden], or a copy of them where
-    /// `weight` is empty, until the next call; the caller may use it up.
+    /// Returns: the RMS norms of the rows [begin, end), or copies if `weight` is empty. Shape: [end
+    /// - begin, hidden]; valid until the next call, and the caller may overwrite it.
     float* read_normed(int begin, int end, const std::vector<float>& weight);
-    /// Adds y [end - begin, hidden] to the rows [begin, end), normalised first where there is a
-    /// `post_norm`, and scaled as the model says. y is used up.
+    /// Adds y [end - begin, hidden] to the rows [begin, end): normalised first unless `post_norm`
+    /// is empty, and scaled as the model says. y is overwritten.
     void add(int begin, int end, float* y, const std::vector<float>& post_norm);
-    /// y [count, hidden] becomes its norm.
+    /// Replaces each row of y [count, hidden] by its RMS norm.
     void normalise(float* y, int count, const std::vector<float>& weight) const;
-    /// Multiplies the rows [0, count).
+    /// Multiplies the rows [0, count) by `factor`.
     void scale(int count, float factor);
 
   private:
