@@ -12,19 +12,20 @@ namespace semantic::engine {
 
 namespace {
 
-/// Query rows of a tile, which share the unpacking of K and V. Their sums take 100 KiB, read once a
-/// tile of 64 tokens, so they come from L2 without a stall.
+/// Query rows of a tile: K and V are unpacked once for all of them. More rows would not fit into L2
+/// with their sums (100 KiB).
 constexpr int tile_rows_wanted = 256;
-/// Fewer tiles than this for each thread, and a long sequence would leave threads without work: its
-/// frames are shared out.
+/// With fewer tiles than this for each thread, tiles are split, because one with many frames would
+/// keep one thread busy while the others wait.
 constexpr int tiles_per_slot_wanted = 4;
-/// Partial results held at once when frames are shared out, for each thread: of whole tiles, and at
-/// most, of tiles with few rows.
+/// Partial results of split tiles that are kept at once, for each thread: with full tiles, and at
+/// most, with tiles of few rows.
 constexpr int pieces_per_slot = 16, pieces_per_slot_max = 512;
-/// Multiply-adds that one thread does in about 10 microseconds; below, waking another one does not
-/// pay.
+/// Multiply-adds that one thread does in about 10 microseconds. For less work it does not pay to
+/// wake other threads.
 constexpr double parallel_work = 1e6;
 
+/// The rows of one KV head in a frame, as the kernel reads them.
 kv_rows rows_of(const std::byte* frame, const storage::kv_region& region, int head,
                 int block_tokens) {
     kv_rows rows;
@@ -146,7 +147,8 @@ void attention::cut_into_tiles(int layer, std::span<const attention_span> spans)
     });
 }
 
-/// The end of the tokens that a query reads in the frames.
+/// How many tokens, from the start, a query at `position` reads from frames: all up to itself, or
+/// with a wide tail those before its own group.
 int attention::packed_end(int position) const {
     return layout_.has_wide_tail() ? layout_.group_start(position) : position + 1;
 }
@@ -212,7 +214,7 @@ void attention::run_split(int layer, const query_rows& queries, std::span<const 
 
 void attention::run_wave(int layer, const query_rows& queries, std::size_t piece_rows) {
     const int count = static_cast<int>(units_.size());
-    // A task has some frames that follow each other, so that each can prefetch the next.
+    // A task computes some consecutive units, so that each can prefetch the next one's frame.
     const int length = std::clamp(count / (tiles_per_slot_wanted * tasks_.slots()), 1, 8);
     tasks_.run((count + length - 1) / length, true, [&](int task, int slot) {
         const int end = std::min(count, (task + 1) * length);
@@ -234,13 +236,12 @@ void attention::run_wave(int layer, const query_rows& queries, std::size_t piece
     });
 }
 
-/// The units of a tile are in the order of its frames.
+/// Merges a tile's partial results of this wave into its states, in the order of its frames.
 void attention::merge_pieces(const tile& t, partial target, std::size_t piece_rows) {
     for (int index = t.unit_begin; index < t.unit_end; ++index) {
         const partial piece = pieces_.at(index, piece_rows);
         for (int row = 0; row < t.tokens * group_; ++row) {
-            // A row that saw nothing of this frame: attend() would not have touched its state
-            // either.
+            // The row sees no token of this frame; as in a whole tile, its state does not change.
             if (piece.states[row].max == -std::numeric_limits<float>::infinity()) continue;
             kernels_.merge_softmax(target.states[row], target.out + row * v_dim_, piece.states[row],
                                    piece.out + row * v_dim_, v_dim_);
@@ -255,7 +256,8 @@ void attention::clear(const tile& t, partial target) const {
                 0.0f);
 }
 
-/// The state before the first frame: nothing, or the sink of each head.
+/// Sets the tile's states to those before the first frame: empty, or with the sink of each head,
+/// lowered by as much as the scores of centred keys are.
 void attention::start(int layer, const tile& t, const query_rows& queries,
                       std::span<const float> sinks, partial target) const {
     clear(t, target);
@@ -286,7 +288,7 @@ void attention::attend_part(int layer, place at, place next, const query_rows& q
     attend_frame(layer, at, next, queries, target, slot);
 }
 
-/// A group after the other: its tokens are few, and see no other's.
+/// The wide tail of a tile: each token attends to the f16 rows of its own group, up to itself.
 void attention::attend_wide(int layer, const tile& t, const query_rows& queries, partial target,
                             int slot) {
     const int* positions = t.span->positions + t.first;
@@ -297,7 +299,7 @@ void attention::attend_wide(int layer, const tile& t, const query_rows& queries,
     }
 }
 
-/// The tokens [from, to) of a tile, which are of one group.
+/// The same for the tokens [from, to) of a tile, which belong to one group.
 void attention::attend_group(int layer, const tile& t, int from, int to, const query_rows& queries,
                              partial target, int slot) {
     slot_scratch& scratch = slots_[static_cast<std::size_t>(slot)];

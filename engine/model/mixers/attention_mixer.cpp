@@ -105,10 +105,9 @@ void attention_mixer::project_panel(int layer, int begin, int end, attention_par
     const std::size_t stored = !keys_and_values ? 0 : values_from_keys ? 1 : 2;  // jobs of k and v
     const auto wanted = std::span(jobs).subspan(1 - query_jobs, query_jobs + stored);
     if (wanted.empty()) return;
-    // A quantisation error of a query, or after the attention, stays small, but one in K or V may
-    // move an element to the next of 16 levels: correcting those alone halves the error of the
-    // logits with 4-bit KV (8.3 % to 4.2 % on 8-bit weights) at the cost of a second pass over the
-    // smallest matrices.
+    // Rounding of activations is compensated for K and V only: there an error may move an element
+    // to the next of 16 levels. That halves the error of the logits with 4-bit KV (8.3 % to 4.2 %
+    // on 8-bit weights), at the cost of a second pass over the smallest matrices.
     context_.products.multiply_layer(wanted, wanted.last(stored),
                                      context_.stream.read_normed(begin, end, w.mixer_norm), count);
     if (queries) context_.products.add_bias(w.q, q, count);
@@ -145,7 +144,8 @@ void attention_mixer::norm(float* x, const std::vector<float>& weight) const {
                               config.norm_one_plus);
 }
 
-/// `q`: of each head its query and, where attention is gated, its gate.
+/// Prepares one row's queries for attend(): norm, rope, rotation, quantisation. `q`: for each head
+/// its query, and with gated attention its gate, which is kept as a sigmoid.
 void attention_mixer::place_query(int layer, int row, const float* q) {
     const model_config& config = context_.config;
     const layer_weights& w = context_.layer(layer);
@@ -175,7 +175,7 @@ void attention_mixer::place_query(int layer, int row, const float* q) {
     }
 }
 
-/// Keys and values of the rows [begin, end).
+/// Normalises, rotates and stores the keys and values of the rows [begin, end). Overwrites k and v.
 void attention_mixer::append(int layer, int begin, int end, float* k, float* v) {
     const model_config& config = context_.config;
     const int stored = kv_layer(layer);

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Attention as a layer's mixer: projects a step's rows to queries, keys and values, puts keys and
-// values into their frames, and attends. Latent attention, too. Owner: transformer. Thread: one at
-// a time, which is in the arena.
+// Attention as the mixer of a layer: projects a step's rows to queries, keys and values, stores
+// keys and values in their frames, and attends. Also for latent attention. Owner: transformer.
+// Thread: one at a time, inside the arena.
 //
-// Layers are those of the model's config. Frames, recipes and captured heads count layers that
-// attend alone (model_config::kv_layer).
+// `layer` is the number in the model's config. Frames, recipes and captured heads are numbered by
+// the layers that store K and V (model_config::kv_layer).
 
 #include <memory>
 #include <vector>
@@ -27,17 +27,17 @@ class attention_mixer {
     attention_mixer(const pass_context& context, const storage::kv_layout& layout,
                     const key_statistics& keys, int rows_max);
 
-    /// Of the widest layer.
+    /// A row's width in attend()'s result, of the widest layer.
     int width_max() const noexcept { return width_max_; }
 
-    /// Of all rows of the step: queries are kept for attend(); keys and values go to the frames,
-    /// unless the layer reads another one's.
+    /// Projects all rows of the step. Queries are kept for attend(); keys and values are stored in
+    /// the frames, unless the layer reads those of another layer.
     void project(int layer, attention_parts parts);
-    /// `attended` [rows, width(layer)]: written. Requires: project() of the same rows' queries
-    /// before.
+    /// Attends with the queries of project(), and writes `attended` [rows, width(layer)]. Requires:
+    /// project() of the same rows' queries.
     void attend(int layer, float* attended);
-    /// What the output projection reads of the rows [begin, end) of attend()'s result
-    /// [end - begin, value_width], which may be that result itself.
+    /// Returns: the input of the output projection [end - begin, value_width], for the rows [begin,
+    /// end) of attend()'s result: that result itself, or for latent attention its expansion.
     float* expand(int layer, int begin, int end, float* attended);
 
     /// transformer::capture()
@@ -45,7 +45,7 @@ class attention_mixer {
     bool captures_queries() const noexcept { return captured_.wants_queries(); }
 
   private:
-    /// What layers have in common whose heads are as many and as wide.
+    /// State that is shared by all layers with the same number and width of heads.
     struct head_kind {
         int kv_heads, head_dim;
         int group;      // query heads that share a KV head
@@ -53,7 +53,7 @@ class attention_mixer {
         query_rows queries;
         attention attend;
     };
-    /// Numbers of what one row of a layer is projected to.
+    /// How many numbers one row is projected to.
     struct widths {
         int queries;  // and their gates
         int keys;     // or values
@@ -66,16 +66,18 @@ class attention_mixer {
     const head_kind& kind_of(int layer) const {
         return *kinds_[static_cast<std::size_t>(kind_numbers_[static_cast<std::size_t>(layer)])];
     }
-    /// A row's width in attend()'s result: all heads' values, or what they attended to of latents.
+    /// A row's width in attend()'s result: the values of all heads, or their sums of latents.
     int width(int layer) const { return context_.config.heads * kind_of(layer).value_dim; }
     widths widths_of(int layer) const;
-    /// project() of the rows [begin, end), at most panel_rows, of a layer without latents.
+    /// project() for the rows [begin, end), at most panel_rows, of a layer without latents.
     void project_panel(int layer, int begin, int end, attention_parts parts);
     void place_query(int layer, int row, const float* q);
     void append(int layer, int begin, int end, float* k, float* v);
-    /// x [weight.size()]
+    /// Replaces x [weight.size()] by its RMS norm.
     void norm(float* x, const std::vector<float>& weight) const;
+    /// Multiplies attend()'s result, rows of `wide` numbers, by the gates.
     void apply_gates(int wide, float* attended) const;
+    /// The layer's number in the KV layout; -1 if it does not attend.
     int kv_layer(int layer) const { return kv_layers_[static_cast<std::size_t>(layer)]; }
     row_store::token token_at(int row) const {
         return {&context_.rows.part(row), context_.rows.position(row)};
@@ -83,20 +85,20 @@ class attention_mixer {
 
     const pass_context& context_;
     const storage::kv_layout& layout_;
-    const std::vector<int> kv_layers_;  // [layers], -1 where a layer does not attend
-    const int gate_step_;               // rows of q_proj a head, by the length of its query
+    const std::vector<int> kv_layers_;  // see kv_layer()
+    const int gate_step_;               // 2 if q_proj gives a query and a gate, else 1
     wide_store wide_store_;
     const row_store row_store_;
     head_capture captured_;
     std::vector<std::unique_ptr<head_kind>> kinds_;
-    std::vector<int> kind_numbers_;  // [layers], -1 where a layer does not attend
+    std::vector<int> kind_numbers_;  // [layers] index into kinds_; -1: the layer does not attend
     int width_max_ = 0;
-    const std::vector<float> ones_;  // [head_dim], or none: the weights of norms without
-    // [panel_rows, heads, head_dim, and with gates as much again] of queries, then [panel_rows,
-    // kv_heads, head_dim] of keys, then as much of values.
+    const std::vector<float> ones_;  // [head_dim] weights of value norms, which have none; or empty
+    // Queries [panel_rows, heads, head_dim] (with gates twice as wide), then keys [panel_rows,
+    // kv_heads, head_dim], then values as keys.
     aligned_buffer<float> qkv_;
-    aligned_buffer<float> gates_;  // [rows_max, heads, head_dim], their sigmoids; or none
-    std::unique_ptr<latent_heads> latent_;
+    aligned_buffer<float> gates_;  // [rows_max, heads, head_dim] sigmoids of the gates; or empty
+    std::unique_ptr<latent_heads> latent_;  // null: no latent attention
 };
 
 }  // namespace semantic::engine

@@ -64,7 +64,8 @@ void convolution::replay(int layer, const state_region& region, const state_piec
     keep_columns(region, piece, columns, as_size(channels_));
 }
 
-/// The last columns of those before the piece and its own. Ascending, since both may be one buffer.
+/// Writes the last taps - 1 columns up to the piece's end to its state: its own, and before them
+/// those of the state before it. In ascending order, because both states may be the same buffer.
 void convolution::keep_columns(const state_region& region, const state_piece& piece,
                                const float* columns, std::size_t stride) const {
     const std::size_t bytes = as_size(channels_) * sizeof(float);

@@ -14,7 +14,8 @@ using storage::as_size;
 
 namespace {
 
-/// Under the root of a key's or query's length, whatever the model's other norms add.
+/// Added under the root when keys and queries are normalised, as in the reference; the model's
+/// other norms have another epsilon.
 constexpr float length_eps = 1e-6f;
 
 }  // namespace
@@ -91,8 +92,8 @@ void delta_rule_mixer::project(const layer_weights& w, int begin, int end) {
         add(r.rates, rates_.data(), heads);
         add(r.steps, decays_.data(), heads);
     }
-    // What 8 bits lose of an input is multiplied too in the matrices of rates and steps: a decay
-    // is in an exponent and acts on all later tokens, and these matrices are the smallest.
+    // Rounding of activations is compensated for rates and steps: a decay is an exponent and acts
+    // on all later tokens, and these matrices are the smallest.
     context_.products.multiply_layer(std::span(jobs, job_count),
                                      std::span(jobs, job_count).subspan(input_jobs),
                                      context_.stream.read_normed(begin, end, w.mixer_norm), count);
@@ -102,8 +103,8 @@ void delta_rule_mixer::project(const layer_weights& w, int begin, int end) {
     });
 }
 
-/// `fused`: of each key head its query, its key, its values and their gates. To columns_: all
-/// queries, then all keys, then all values.
+/// Reorders a row of the fused product: from query, key, values and gates of one key head after the
+/// other, to all queries, then all keys, then all values in columns_, and the gates in gates_.
 void delta_rule_mixer::split_inputs(const float* fused, int row) {
     const int key = shape_.key_dim, values = shape_.value_width() / shape_.key_heads;
     float* queries = columns_.data() + area(row, context_.config.convolution.channels);
@@ -119,7 +120,8 @@ void delta_rule_mixer::split_inputs(const float* fused, int row) {
     }
 }
 
-/// `fused`: of each key head the rates of its values, then their steps.
+/// The same for the numbers: from rates and steps of one key head after the other, to rates_ and
+/// decays_.
 void delta_rule_mixer::split_numbers(const float* fused, int row) {
     const int each = shape_.value_heads / shape_.key_heads;
     for (int head = 0; head < shape_.key_heads; ++head, fused += 2 * each) {
@@ -129,7 +131,8 @@ void delta_rule_mixer::split_numbers(const float* fused, int row) {
     }
 }
 
-/// Queries and keys become unit vectors, rates and decays what the kernel reads.
+/// Prepares a row for the kernel: normalises queries and keys, rates become sigmoids, steps become
+/// decays.
 void delta_rule_mixer::prepare_row(const recurrent_weights& w, int row) {
     const int dim = shape_.key_dim;
     const float eps = length_eps / static_cast<float>(dim);
@@ -147,7 +150,7 @@ void delta_rule_mixer::prepare_row(const recurrent_weights& w, int row) {
     context_.kernels.exp(decays, decays, as_size(shape_.value_heads));
 }
 
-/// `out`: what the heads gave; becomes their norm times silu of the gate.
+/// out = norm(out) * silu(gate), for each head of a row.
 void delta_rule_mixer::finish_row(const recurrent_weights& w, int row, float* out) {
     for (int i = 0; i < width(); i += shape_.value_dim)
         context_.kernels.rms_norm(out + i, w.norm.data(), out + i, shape_.value_dim,

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// The gated delta rule of Qwen3-Next and Qwen3.5: linear attention whose memory of each head is a
-// matrix that forgets by a gate and learns a value for a key by what it does not know of it yet.
+// The gated delta rule of Qwen3-Next and Qwen3.5: linear attention with a matrix as the memory of
+// each head. For each token the matrix decays by a gate, and is corrected towards the token's value
+// by the difference to what it gives for the token's key.
 // Owner: transformer. Thread: as recurrent_mixer. Source: arXiv:2412.06464, and transformers,
 // modeling_qwen3_next.py and modeling_qwen3_5.py (read 2026-11).
 
@@ -22,9 +23,9 @@ class delta_rule_mixer final : public recurrent_mixer {
   private:
     void run_panel(int layer, int begin, int end, float* mixed) override;
     void replay(int layer, const state_piece& piece) override;
-    /// What the layer's matrices make of the rows [begin, end) of the stream: columns_, gates_,
-    /// rates_, and in decays_ the steps, of which prepare_row() makes decays. A file has one matrix
-    /// for columns and gates or two, and one for rates and steps or two.
+    /// Multiplies the rows [begin, end) of the stream with the layer's matrices; fills columns_,
+    /// gates_, rates_, and decays_ with the steps that prepare_row() turns into decays. Models have
+    /// one matrix for columns and gates or two, and one for rates and steps or two.
     void project(const layer_weights& w, int begin, int end);
     void split_inputs(const float* fused, int row);
     void split_numbers(const float* fused, int row);
@@ -34,10 +35,11 @@ class delta_rule_mixer final : public recurrent_mixer {
     const recurrence_config& shape_;
     convolution convolution_;
     recurrence recurrence_;
-    const std::vector<float> key_scale_, query_scale_;  // [key_dim], of a unit vector's elements
-    // What matrices give that are one in the file: first [panel_rows, channels + value_width] of
-    // columns and gates, a key head after the other, then [panel_rows, 2 * value_heads] of rates
-    // and steps, likewise.
+    // [key_dim] weights with which an RMS norm gives a unit vector, for queries divided by
+    // sqrt(key_dim), too.
+    const std::vector<float> key_scale_, query_scale_;
+    // Products with matrices that are one in the file: columns and gates [panel_rows, channels +
+    // value_width], ordered by key head, then rates and steps [panel_rows, 2 * value_heads].
     aligned_buffer<float> fused_;
     aligned_buffer<float> columns_;         // [panel_rows, channels]: queries, keys, values
     aligned_buffer<float> convolved_;       // the same after the convolution

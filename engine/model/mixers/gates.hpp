@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// The few functions that gates and steps of recurrences go through. Pure; the same bits with every
-// table of kernels.
+// Activation functions of gates and steps in recurrent layers. Pure; the same bits with every table
+// of kernels.
 
 #include <cmath>
 #include <cstddef>

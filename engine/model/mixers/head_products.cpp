@@ -8,10 +8,10 @@ namespace semantic::engine {
 
 namespace {
 
-/// Rows of one task: a head's matrix of 512 x 128 f16 is 128 KiB, so it stays in L2 with them.
+/// Rows of one task. With 64 rows a head's matrix (512 x 128 f16: 128 KiB) stays in L2.
 constexpr int rows_per_block = 64;
-/// Multiply-adds that one thread does in about 10 microseconds; below, waking another one does not
-/// pay.
+/// Multiply-adds that one thread does in about 10 microseconds. For less work it does not pay to
+/// wake other threads.
 constexpr double parallel_product_work = 1e6;
 
 }  // namespace

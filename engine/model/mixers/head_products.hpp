@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Products with a matrix of its own for each head, as latent attention has them on either side of
-// the cache.
+// Multiplies each head's vectors with a matrix of that head, as latent attention needs it for
+// queries and for values.
 // Owner: transformer. Thread: run() is called by one thread at a time and uses the arena's threads.
 // Exactness: every row and head by itself. For quantised matrices the
 // quantisation error of the inputs is multiplied too and added (rounding_correction).
@@ -17,23 +17,22 @@
 
 namespace semantic::engine {
 
-/// Rows of floats that hold a vector for each head: from one row to the next, from one head's
-/// vector to the next.
+/// Rows that have a vector for each head; the steps are in elements.
 template <class Element>
 struct head_vectors {
     Element* data;
-    std::size_t row_step;
-    std::size_t head_step;
+    std::size_t row_step;   // from one row to the next
+    std::size_t head_step;  // from one head's vector to the next
 };
 
 class head_products {
   public:
-    /// `inputs_max`, `outputs_max`: columns and rows of the largest matrix that run() will get.
+    /// `inputs_max`, `outputs_max`: columns and rows of the largest matrix that run() may get.
     head_products(const kernel_table& kernels, const task_runner& tasks, int inputs_max,
                   int outputs_max);
 
-    /// y[row, head] = heads[head] x[row, head] for the rows below `count`. Requires: all matrices
-    /// have the shape of the first; x and y apart.
+    /// y[row, head] = heads[head] * x[row, head] for `count` rows. Requires: all matrices have the
+    /// same shape; x and y do not overlap.
     void run(std::span<const packed_matrix> heads, head_vectors<const float> x, int count,
              head_vectors<float> y);
 
@@ -46,6 +45,7 @@ class head_products {
         aligned_buffer<float> corrections;       // [block, outputs]
     };
 
+    /// The product of one head's matrix with at most 64 rows.
     void run_block(const packed_matrix& w, const float* x, std::size_t row_step, int count,
                    float* y, std::size_t ldy, slot_scratch& scratch) const;
 

@@ -35,8 +35,8 @@ void latent_heads::project_panel(int layer, int kv_layer, int begin, int end,
     const int count = end - begin, query_rank = config.latent.query_rank;
     float* q = projected_.data();
     float* latent = q + area(context_.panel_rows, q_width_);
-    // Where queries have a latent of their own (query_rank > 0), the stream is multiplied to that
-    // first, and `to_queries` reads its norm; else `to_queries` reads the stream.
+    // If queries have a latent of their own (query_rank > 0), the stream is projected to that
+    // first, and `to_queries` reads its norm; otherwise `to_queries` reads the stream.
     const linear_job to_queries = {.weights = &w.q.matrix, .y = q, .ldy = as_size(q_width_)};
     const linear_job to_query_latents = {
         .weights = &w.q_down.matrix, .y = query_latents_.data(), .ldy = as_size(query_rank)};
@@ -46,8 +46,8 @@ void latent_heads::project_panel(int layer, int kv_layer, int begin, int end,
     const std::size_t query_jobs = parts.queries ? 1 : 0,
                       latent_jobs = parts.keys_and_values ? 1 : 0;
     const auto wanted = std::span(jobs).subspan(1 - query_jobs, query_jobs + latent_jobs);
-    // A latent is rounded once more, to the cache's levels, so what 8 bits lose of its input is
-    // multiplied too (the second list of jobs).
+    // The rounding of activations is compensated for latents (the second list of jobs), because
+    // they are rounded again when they are stored.
     context_.products.multiply_layer(wanted, wanted.last(latent_jobs),
                                      context_.stream.read_normed(begin, end, w.mixer_norm), count);
     if (parts.keys_and_values) {
@@ -71,8 +71,8 @@ void latent_heads::project_panel(int layer, int kv_layer, int begin, int end,
     place_queries(layer, kv_layer, begin, end, q);
 }
 
-/// Weight absorption (arXiv:2405.04434): a head's query is multiplied with its key up-projection
-/// once and then scores the latents themselves, so that no key is ever expanded.
+/// Weight absorption (arXiv:2405.04434): multiplies each head's query with that head's key
+/// up-projection, so that it can be compared with the latents themselves.
 void latent_heads::place_queries(int layer, int kv_layer, int begin, int end, const float* q) {
     const latent_config& latent = context_.config.latent;
     const int head_dim = latent.plain_dim + latent.rope_dim, plain = latent.stored_rank(),
@@ -94,8 +94,8 @@ void latent_heads::place_queries(int layer, int kv_layer, int begin, int end, co
     });
 }
 
-/// `latent`: the latent and the rotated piece of key, as projected. `key`: the key as stored
-/// [key_dim], written.
+/// Stores one row's latent. `latent`: the latent and the part of the key that has rope, as
+/// projected. `key`: scratch [key_dim] for the key as it is stored.
 void latent_heads::append(int layer, int kv_layer, int row, float* latent, float* key) {
     const int rank = context_.config.latent.rank, plain = context_.config.latent.stored_rank();
     std::fill_n(key, key_dim_, 0.0f);

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// The projections of multi-head latent attention (latent_config): keys and values come from one
-// latent of each token, and queries are carried to it. Owner: attention_mixer. Thread: as there.
+// The projections of multi-head latent attention (latent_config): each token has one latent vector
+// in the cache, from which the keys and values of all heads come. Queries are multiplied into the
+// space of latents, so that keys are never expanded. Owner: attention_mixer. Thread: as there.
 
 #include "engine/model/heads/row_store.hpp"
 #include "engine/model/mixers/attention.hpp"
@@ -11,8 +12,8 @@
 
 namespace semantic::engine {
 
-/// Which of a layer's projections a step needs: of rows that only fill the cache no queries, of
-/// those that only read it no keys and values.
+/// Which of a layer's projections a step needs: rows that only fill the cache need no queries, rows
+/// that only read it no keys and values.
 struct attention_parts {
     bool queries = false;
     bool keys_and_values = false;
@@ -20,16 +21,16 @@ struct attention_parts {
 
 class latent_heads {
   public:
-    /// All outlive it.
+    /// All references must outlive this.
     latent_heads(const pass_context& context, const storage::kv_layout& layout,
                  const row_store& store, query_rows& queries);
 
-    /// Queries of the rows [begin, end) of the step, carried to the latent, go to the query rows
-    /// [1, rows, heads, key_dim]; their latents, one for all heads, to the frames of `kv_layer`,
-    /// the number of `layer` among those that have any. Requires: end - begin <= panel_rows.
+    /// Projects the rows [begin, end) of the step: writes their queries, in the space of latents,
+    /// to the query rows [1, rows, heads, key_dim], and stores their latents in the frames of
+    /// `kv_layer`, the layer's number in the KV layout. Requires: end - begin <= panel_rows.
     void project_panel(int layer, int kv_layer, int begin, int end, attention_parts parts);
-    /// Returns: all heads' values [count, value_width], from what they attended to of the latents
-    /// [count, heads, stored rank], until the next call.
+    /// Returns: the values of all heads [count, value_width], computed from their weighted sums of
+    /// latents `attended` [count, heads, stored rank]; valid until the next call.
     float* expand(int layer, const float* attended, int count);
 
   private:
@@ -40,13 +41,13 @@ class latent_heads {
     const storage::kv_layout& layout_;
     const row_store& store_;
     query_rows& queries_;
-    const int q_width_;       // of all heads' queries, as projected
-    const int latent_width_;  // of a latent and the rotated piece of key
-    const int key_dim_;       // of the key in the cache
+    const int q_width_;       // numbers of all heads' queries, as projected
+    const int latent_width_;  // numbers of a latent and of the part of the key that has rope
+    const int key_dim_;       // numbers of a key in the cache
     const int value_dim_;
     head_products head_products_;
-    // [panel_rows, heads, plain_dim + rope_dim] of queries, then [panel_rows, latent_width], of
-    // each row its latent [rank] and the piece of key that rope turns [rope_dim].
+    // Queries [panel_rows, heads, plain_dim + rope_dim], then for each row its latent [rank] and
+    // the part of the key that has rope [rope_dim].
     aligned_buffer<float> projected_;
     aligned_buffer<float> query_latents_;  // [panel_rows, query rank]
     aligned_buffer<float> keys_;           // [panel_rows, key_dim]

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// The heads of a recurrence over the pieces of a panel: which matrices are read and written, and
-// how the work is split. Owner: a recurrent mixer. Thread: as there.
+// Runs the recurrence of all heads over the pieces of a panel with one of the kernels: finds each
+// head's matrix in the states, and shares the work out. Owner: a recurrent mixer. Thread: as there.
 
 #include <cstddef>
 #include <span>
@@ -13,33 +13,34 @@
 
 namespace semantic::engine {
 
-/// A panel's vectors, row after row. Numbers are [rows, value_heads].
+/// The inputs of a panel, row after row. `decays` and `rates` are [rows, value_heads].
 struct recurrence_rows {
-    int begin = 0;                // the first one, of the step
+    int begin = 0;                // the panel's first row, in the step
     const float* keys = nullptr;  // of all key heads
     const float* queries = nullptr;
     const float* values = nullptr;  // of all value heads
     std::size_t key_stride = 0, value_stride = 0;
     const float* decays = nullptr;
-    const float* rates = nullptr;  // of the delta rule
-    float* out = nullptr;          // [rows, value_width], of the panel
+    const float* rates = nullptr;  // for the delta rule only
+    float* out = nullptr;          // [rows, value_width], written
 };
 
 class recurrence {
   public:
     using kernel = void (*)(const recurrent_head& head);
-    /// `context` outlives it.
+    /// `context` must outlive this.
     recurrence(const pass_context& context, kernel head_kernel);
-
+    /// Computes rows.out and the pieces' matrices in the states after them; records the inputs of
+    /// sequences with drafts for replay().
     void run(int layer, const state_region& region, std::span<const state_piece> pieces,
              const recurrence_rows& rows);
-    /// Computes the matrices again that the state has after the first `piece.count` of the rows
-    /// that run() recorded for a sequence with drafts: the rows after them were of drafts that were
-    /// not taken. What these rows give is thrown away.
+    /// Computes again the matrices of the state after the first `piece.count` rows of a sequence
+    /// with drafts, from the inputs that run() has recorded: the rows after them were drafts that
+    /// were not taken. The output is thrown away.
     void replay(int layer, const state_region& region, const state_piece& piece);
 
   private:
-    /// What the rows of sequences with drafts read, row after row.
+    /// The inputs of the rows of sequences with drafts, row after row.
     struct record {
         aligned_buffer<float> keys, queries;  // [draft_rows_max, key_width]
         aligned_buffer<float> values;         // [draft_rows_max, value_width]
@@ -54,9 +55,9 @@ class recurrence {
     const pass_context& context_;
     const recurrence_config& shape_;
     const kernel run_;
-    std::vector<record> recorded_;  // [layers]; empty where the layer is not recurrent
-    bool has_rates_ = false;        // those that are recorded
-    aligned_buffer<float> unused_;  // [draft_rows_max, value_width], what replayed rows give
+    std::vector<record> recorded_;  // by layer; empty if the layer is not recurrent
+    bool has_rates_ = false;        // whether records have rates
+    aligned_buffer<float> unused_;  // [draft_rows_max, value_width], output of replayed rows
 };
 
 }  // namespace semantic::engine

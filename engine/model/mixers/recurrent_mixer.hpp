@@ -1,18 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// The common part of the mixers of recurrent layers. Such a layer reads one state in place of the
-// tokens before a row (model_config::state_regions), which a step takes from sequence_step::state
-// and leaves in sequence_step::next_state. Owner: transformer. Thread: one at a time, which is in
-// the arena.
+// The base class of the mixers of recurrent layers. Such a layer has one state of fixed size in
+// place of K and V of all tokens (model_config::state_regions). A step reads it from
+// sequence_step::state and writes it to sequence_step::next_state. Owner: transformer. Thread: one
+// at a time, inside the arena.
 //
-// Exactness. Rows of a sequence are worked on in order, and each by the same operations whatever
-// the other rows are: nothing goes from one row to a later one but f32 numbers that are in the
-// state when a step ends there. So the bits do not depend on chunks, panels, batch mates and
-// threads.
+// Exactness. The rows of a sequence are computed in order, each by the same operations whatever the
+// other rows are; only f32 numbers that are part of the state go from one row to the next. So the
+// bits do not depend on chunks, panels, other sequences and threads.
 //
-// Drafts. A state cannot be given up by length. So of sequences with drafts what a layer's
-// recurrence and convolution read is recorded, and the state after fewer rows is made from that
-// and the state before the step: the same operations on the same numbers, and no matrix of weights.
+// Drafts. A state cannot be cut back to fewer tokens, as K and V can. So for sequences with drafts
+// the inputs of each layer's recurrence and convolution are recorded. The state after fewer rows is
+// computed again from these and from the state before the step, without reading any weights.
 
 #include <cstddef>
 #include <cstdint>
@@ -27,33 +26,34 @@ namespace semantic::engine {
 /// Consecutive rows of one sequence inside a panel.
 struct state_piece {
     int first = 0, count = 0;         // rows of the step
-    const std::byte* from = nullptr;  // the state before them; null: of no tokens
-    std::byte* to = nullptr;          // where the state after them goes; may be `from`
-    int recorded = -1;  // of the rows of sequences with drafts the first of these; -1: it has none
+    const std::byte* from = nullptr;  // the state before them; null: there are no tokens before
+    std::byte* to = nullptr;          // where the state after them is written; may be `from`
+    int recorded = -1;  // index of its first row among recorded rows; -1: it has no drafts
 };
 
 class recurrent_mixer {
   public:
-    /// Null where the model has no recurrent layer. `context` outlives it.
+    /// The mixer for the model's kind of recurrent layers; null if it has none. `context` must
+    /// outlive it.
     static std::unique_ptr<recurrent_mixer> make(const pass_context& context);
     virtual ~recurrent_mixer() = default;
-    /// What `draft_rows` recorded rows take in all layers; 0 where none is recurrent.
+    /// Bytes that `draft_rows` recorded rows take over all layers; 0 without recurrent layers.
     static std::uint64_t record_bytes(const model_config& config, int draft_rows);
 
-    /// `mixed` [rows, width()]: written, for all rows of the step. The layer's part of every
-    /// sequence's next state is written too.
+    /// Runs the layer for all rows of the step: writes `mixed` [rows, width()], and the layer's
+    /// part of each sequence's next_state.
     void run(int layer, float* mixed);
-    /// As transformer::rewind(), of the step that run() ran last, for all layers.
+    /// As transformer::rewind(), for all layers of the step that run() ran last.
     void rewind(int index, int count);
-    /// A row's width in the result.
+    /// Numbers of a row in run()'s result.
     virtual int width() const = 0;
 
   protected:
     explicit recurrent_mixer(const pass_context& context);
 
-    /// run() for the rows [begin, end), a panel of them.
+    /// run() for one panel, the rows [begin, end).
     virtual void run_panel(int layer, int begin, int end, float* mixed) = 0;
-    /// Writes the layer's part of the state after a piece whose rows are recorded.
+    /// Writes the layer's part of the state after a piece, from its recorded rows.
     virtual void replay(int layer, const state_piece& piece) = 0;
     std::span<const state_piece> pieces() const noexcept { return pieces_; }
     const state_region& region(int layer) const {
@@ -63,11 +63,12 @@ class recurrent_mixer {
     const pass_context& context_;
 
   private:
+    /// Fills pieces_ for the panel [begin, end).
     void cut_into_pieces(int begin, int end);
 
     const std::vector<state_region> regions_;  // [layers]
     std::vector<state_piece> pieces_;          // of the panel
-    int recorded_ = 0;                         // rows of the step so far
+    int recorded_ = 0;                         // rows with drafts that were recorded in this step
 };
 
 }  // namespace semantic::engine

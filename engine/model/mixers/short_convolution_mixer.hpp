@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// LFM2's mixer: a gated input, a short convolution of it, a gate on the result. Owner: transformer.
-// Thread: as recurrent_mixer. Source: transformers, modeling_lfm2.py (read 2026-11).
+// The mixer of LFM2: a gate on the input, a short convolution, and a gate on the result. Owner:
+// transformer. Thread: as recurrent_mixer. Source: transformers, modeling_lfm2.py (read 2026-11).
 
 #include "engine/model/mixers/convolution.hpp"
 #include "engine/model/mixers/recurrent_mixer.hpp"

@@ -61,7 +61,8 @@ void state_space_mixer::replay(int layer, const state_piece& piece) {
     recurrence_.replay(layer, region(layer), piece);
 }
 
-/// values_ and decays_ of the row: each head's values times its step, and exp(decay * step).
+/// Fills values_ and decays_ of a row: each head's values multiplied by its step, and exp(decay *
+/// step). The step is softplus(input + bias), within the model's bounds.
 void state_space_mixer::prepare_row(const recurrent_weights& w, int row) {
     const float* steps = projected_.data() + area(row, inputs_) + width() + channels_;
     const float* x = convolved_.data() + area(row, channels_);
@@ -78,7 +79,8 @@ void state_space_mixer::prepare_row(const recurrent_weights& w, int row) {
     context_.kernels.exp(decays, decays, as_size(shape_.value_heads));
 }
 
-/// `out`: what the heads gave; becomes, with the skipped part and the gate, its norm by group.
+/// out = norm((out + skip * x) * silu(gate)) for a row; the norm is over the heads that share a key
+/// head.
 void state_space_mixer::finish_row(const recurrent_weights& w, int row, float* out) {
     float* gate = projected_.data() + area(row, inputs_);
     const float* x = convolved_.data() + area(row, channels_);

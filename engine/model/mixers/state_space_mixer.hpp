@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Mamba-2, the mixer of Granite 4 hybrids and Nemotron-H: each head's matrix forgets by a step that
-// a token chooses and adds the product of its key (B) and value (x), and the query (C) reads it.
+// Mamba-2, the mixer of Granite 4 hybrids and Nemotron-H: for each token each head's matrix decays
+// by a step that depends on the token, then the product of the token's key (B) and value (x) is
+// added, and the query (C) reads the result.
 // Owner: transformer. Thread: as recurrent_mixer. Source: arXiv:2405.21060, and transformers,
 // modeling_granitemoehybrid.py and modeling_nemotron_h.py (read 2026-11).
 
@@ -30,7 +31,7 @@ class state_space_mixer final : public recurrent_mixer {
     recurrence recurrence_;
     aligned_buffer<float> projected_;  // [panel_rows, inputs]: gate, columns, steps
     aligned_buffer<float> convolved_;  // [panel_rows, channels]: values, keys, queries
-    aligned_buffer<float> values_;     // [panel_rows, value_width], times their steps
+    aligned_buffer<float> values_;     // [panel_rows, value_width], multiplied by their steps
     aligned_buffer<float> decays_;     // [panel_rows, value_heads]
 };
 

@@ -23,12 +23,12 @@ namespace {
 
 constexpr std::string_view magic = "SEMPACK\n";
 constexpr std::size_t page_bytes = 4096;
-// Multiples of a huge page from a multiple of one: the page cache then holds the file in huge
-// pages.
+// The file is written in units that are multiples of a huge page, at multiples of one: then the
+// page cache holds it in huge pages.
 constexpr std::size_t write_unit_bytes = std::size_t{4} << 20;
 static_assert(write_unit_bytes % packed_piece_bytes == 0);
 constexpr std::size_t footer_bytes = 88;
-constexpr std::size_t footer_sum_at = 72;  // of the bytes before it
+constexpr std::size_t footer_sum_at = 72;  // offset of the checksum of the bytes before it
 
 std::string_view text_of(std::span<const std::byte> bytes) {
     return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
@@ -73,7 +73,7 @@ std::string footer_of(const packed_contents& contents, std::string_view table) {
     return footer;
 }
 
-/// "FilePmdMapped:   2048 kB" -> 2048.
+/// The number in a line of /proc/self/smaps: for "FilePmdMapped:   2048 kB" 2048.
 std::uint64_t kib_in(const std::string& line) {
     return std::strtoull(line.c_str() + line.find(':') + 1, nullptr, 10);
 }
@@ -102,8 +102,8 @@ result<void> packed_writer::write(std::span<const std::byte> bytes) {
     return {};
 }
 
-// Writes what is pending, with a checksum for each piece. Requires: `pending_` is whole pieces, or
-// the end of the weights; a write unit is a whole number of pieces.
+// Writes the pending bytes, and notes a checksum for each piece. Requires: `pending_` has whole
+// pieces, or the end of the weights.
 result<void> packed_writer::flush() {
     const std::span<const std::byte> all(pending_);
     for (std::size_t at = 0; at < all.size(); at += packed_piece_bytes) {
@@ -180,7 +180,7 @@ result<void> packed_file::check_all() const {
         if (!check_piece(bytes().data(), i)) bad.store(i, std::memory_order_relaxed);
         checked.fetch_add(1, std::memory_order_relaxed);
     });
-    // TBB leaves out what is left where another branch of the arena's work throws.
+    // If another task in the arena throws, TBB silently skips pieces: then `checked` is too small.
     if (checked != sums_.size()) return failure{errc::io, path_ + ": loading was given up"};
     return bad == sums_.size() ? result<void>() : check_piece(bytes().data(), bad);
 }

@@ -21,7 +21,7 @@ namespace {
 constexpr std::string_view suffix = ".packed";
 constexpr const char* index_name = "index.json";
 constexpr const char* draft_name = "new.tmp";
-// Of a source: its ends, where headers are, and pages between.
+// The sample of a source file: its ends, where headers are, and pages in between.
 constexpr std::size_t end_bytes = 64u << 10;
 constexpr std::size_t sample_page_bytes = 4096;
 constexpr std::size_t sample_pages = 64;
@@ -30,13 +30,14 @@ std::string name_of(const storage::block_hash& weights) {
     return weights.hex() + std::string(suffix);
 }
 
-/// What a file at a path is known by, whichever way leads there.
+/// The canonical path by which the index knows a file.
 std::string known_path(const packed_source& source) {
     std::error_code unknown;
     const auto absolute = std::filesystem::weakly_canonical(source.path, unknown);
     return unknown ? source.path : absolute.string();
 }
 
+/// A hash of some of the file's bytes.
 storage::block_hash sample_of(const packed_source& source) {
     const std::span<const std::byte> bytes = source.bytes;
     const std::size_t ends = std::min(end_bytes, bytes.size());
@@ -119,7 +120,8 @@ void packed_folder::remove(const storage::block_hash& weights) {
     tell_change(before, bytes());
 }
 
-/// An index that cannot be written leaves the former one, which costs time and nothing else.
+/// Changes the index file. If it cannot be written the former one stays: then files are only hashed
+/// again.
 void packed_folder::change_index(const std::function<void(packed_index&)>& change, bool is_locked) {
     std::unique_ptr<storage::directory_lock> lock;
     if (!is_locked) {
@@ -136,7 +138,7 @@ void packed_folder::change_index(const std::function<void(packed_index&)>& chang
         tell_change(text ? text->size() : 0, changed.size());
 }
 
-/// Of all but the index. Returns: 0 where the folder cannot be read.
+/// The bytes of all files in the folder but the index; 0 if it cannot be read.
 std::uint64_t packed_folder::bytes() const {
     const auto entries = files_.list(options_.directory);
     std::uint64_t sum = 0;
@@ -151,7 +153,8 @@ void packed_folder::tell_change(std::uint64_t before, std::uint64_t now) const {
         options_.on_change(static_cast<std::int64_t>(now) - static_cast<std::int64_t>(before));
 }
 
-/// For a file of `wanted` bytes. Requires: the lock is held.
+/// Removes packed files, those used longest ago first, until `wanted` bytes fit into the budget and
+/// onto the disk. Requires: the lock is held. Errors: out_of_space.
 result<void> packed_folder::make_room(std::uint64_t wanted) {
     const auto entries = files_.list(options_.directory);
     if (!entries) return entries.error();
@@ -210,7 +213,7 @@ result<std::unique_ptr<packed_folder::draft>> packed_folder::begin(std::uint64_t
     if (!lock) return lock.error();
     const std::uint64_t before = bytes();
     const std::string path = path_of(draft_name);
-    // What a process left that died; nobody else writes it while the lock is held.
+    // Left by a process that died: nobody else writes this file while the lock is held.
     if (const auto exists = files_.exists(path); exists && *exists) (void)files_.unlink(path);
     const std::uint64_t wanted = packed_file_bytes(arena_bytes);
     const auto room = make_room(wanted);

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// The folder of packed weights, and what is known of the files that weights come from: which hash a
-// file has that is as it was, and which packed file was used last. One process at a time writes in
-// it (a lock); others read. What is in it can always be made again. Owner: the loader, on its
-// stack. Thread: one. Everything here blocks.
+// The folder of packed weights, with an index of known files: the hashes of weight files that have
+// not changed since they were hashed, and when each packed file was used last. One process at a
+// time writes in the folder (a lock); others read. Its contents can always be made again. Owner:
+// the loader, on its stack. Thread: one. Everything here blocks.
 
 #include <chrono>
 #include <cstdint>
@@ -22,12 +22,14 @@
 namespace semantic::engine {
 
 struct packed_folder_options {
-    std::string directory;           // made where it is missing
-    std::uint64_t budget_bytes = 0;  // of all packed files in it; 0: none is written or used
-    bool verify_all = false;         // nothing is known of a file that is not read
-    /// A file that was written less than so long ago may be written again without another time.
+    std::string directory;           // made if it is missing
+    std::uint64_t budget_bytes = 0;  // of all packed files; 0: none is written or used
+    bool verify_all = false;         // no hash is taken from the index: all files are read
+    /// The hash of a file that was written less than so long ago is not kept: the file might change
+    /// again without a change of its time stamp.
     std::chrono::nanoseconds settle_time = std::chrono::seconds(2);
-    /// Gets by how many bytes what is in the folder, or is about to be, has changed; may be empty.
+    /// Called with the change of the folder's size in bytes, including a file that is being
+    /// written; may be empty.
     std::function<void(std::int64_t)> on_change{};
 };
 
@@ -38,27 +40,29 @@ class packed_folder {
 
     bool writes_files() const noexcept { return options_.budget_bytes > 0; }
     bool verifies_all() const noexcept { return options_.verify_all; }
-    /// Removes what was used longest ago and is not held, where all files together are beyond the
-    /// budget, which may have become smaller, or the file system has too little left.
+    /// Removes packed files, those used longest ago first, until all fit into the budget and the
+    /// file system has enough space. Files that a process has mapped stay.
     void keep_to_budget();
-    /// Returns: the hashes of the files, where each is the one that was hashed before by device,
-    /// inode, size, times and a sample of its bytes.
+    /// Returns: the hashes of the files, if all of them are unchanged since they were hashed (by
+    /// device, inode, size, times and a sample of their bytes); otherwise nothing.
     std::optional<std::vector<storage::block_hash>> find_hashes(
         const std::vector<packed_source>& sources) const;
-    /// Keeps what was hashed. `before`: the files' identities when the hashing began; a file that
-    /// has changed since, or less than options.settle_time before, is not kept.
+    /// Keeps the hashes of files in the index. `before`: the files' identities when the hashing
+    /// began. Hashes of files that have changed since then, or less than options.settle_time
+    /// before, are not kept.
     void keep_hashes(const std::vector<packed_source>& sources,
                      const std::vector<std::optional<storage::file_identity>>& before,
                      const std::vector<storage::block_hash>& hashes);
 
-    /// Opens and checks the packed file of these weights: a sample, or all where it is not the file
-    /// that was written here, or options.verify_all says so. Errors: not_found; corrupt, io: it is
-    /// of no use.
+    /// Opens the packed file of these weights and checks a sample of it; all of it if the index
+    /// does not know the file, or if options.verify_all. Errors: not_found; corrupt, io: the file
+    /// cannot be used.
     storage::result<packed_file> open(const packed_contents& contents);
-    /// Removes the packed file of these weights. One that is held goes when it is let go.
+    /// Removes the packed file of these weights. If a process has it mapped, its space is freed
+    /// when that ends.
     void remove(const storage::block_hash& weights);
 
-    /// A packed file on its way. Removes it when destroyed before it is finished.
+    /// A packed file that is being written. The destructor removes it unless it is finished.
     class draft {
       public:
         /// `told_bytes`: the size that is reported for the folder when the draft is complete.
@@ -68,7 +72,8 @@ class packed_folder {
         draft& operator=(const draft&) = delete;
         ~draft();
         packed_writer& writer() noexcept { return writer_; }
-        /// Puts the file into its place, whole and lasting, and opens it. Errors: io, out_of_space.
+        /// Completes the file durably, renames it to its final name and opens it. Errors: io,
+        /// out_of_space.
         storage::result<packed_file> finish(const packed_contents& contents);
 
       private:
@@ -78,9 +83,9 @@ class packed_folder {
         const std::uint64_t told_bytes_;
         bool is_finished_ = false;
     };
-    /// Makes room for the packed weights, by removing what was used longest ago and is not held,
-    /// and begins to write them. Errors: out_of_space, with both numbers: what may go would not do,
-    /// and nothing went; locked: another process writes; io.
+    /// Begins to write packed weights; if they exceed the budget, first removes packed files that
+    /// were used longest ago and that no process has mapped. Errors: out_of_space if that would not
+    /// be enough (then nothing is removed); locked if another process writes; io.
     storage::result<std::unique_ptr<draft>> begin(std::uint64_t arena_bytes);
 
   private:

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// The index of a folder of packed weights, as JSON with a checksum (storage/FORMAT.md, Packed
-// weights). What is lost with it is made again: hashes are computed, packed files are read whole
+// The index of the folder of packed weights, stored as JSON with a checksum (storage/FORMAT.md,
+// Packed weights). If it is lost, hashes are computed again and packed files are checked as a whole
 // once. Pure values.
 
 #include <cstddef>
@@ -48,17 +48,17 @@ struct packed_index {
     std::vector<known_source> sources;
     std::vector<known_packed> packed;
 
-    /// Returns: null where the file is not known.
+    /// Returns: null if the file is not in the index.
     const known_source* find_source(std::string_view path) const noexcept;
     const known_packed* find_packed(std::string_view name) const noexcept;
-    /// Adds it, or puts it in the place of the one of its path; the oldest goes beyond the bound.
+    /// Adds a source, or replaces the one with its path; removes the oldest one beyond sources_max.
     void keep(known_source source);
-    /// The same of a packed file, which is used now.
+    /// Notes that a packed file is used now; removes the one used longest ago beyond packed_max.
     void use(std::string name, const storage::file_identity& identity);
     void forget_packed(std::string_view name);
 
     std::string to_text() const;
-    /// Returns: an empty index where the text is of another version or damaged.
+    /// Returns: the index; an empty one if the text is damaged or of another version.
     static packed_index parse(std::string_view text);
     bool operator==(const packed_index&) const = default;
 };

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// How a model's weights come into memory.
+// Settings for loading a model's weights into memory.
 
 #include <cstdint>
 #include <optional>
@@ -15,12 +15,12 @@ class packed_folder;
 
 /// How packed weights are used from their file.
 enum class weights_access {
-    automatic,  // mapped where the kernel maps huge pages, or memory for a copy is short; else read
-    mapped,
-    read,
+    automatic,  // mapped if the kernel maps huge pages or memory for a copy is short; else read
+    mapped,     // the file's pages are used
+    read,       // the file is copied to memory
 };
 
-/// Of "auto", "map" or "read"; nothing for another word.
+/// The access named "auto", "map" or "read"; nothing for other words.
 inline std::optional<weights_access> find_weights_access(std::string_view name) noexcept {
     if (name == "auto") return weights_access::automatic;
     if (name == "map") return weights_access::mapped;
@@ -29,7 +29,7 @@ inline std::optional<weights_access> find_weights_access(std::string_view name) 
 }
 
 struct weight_loading {
-    /// Nothing is kept on disk.
+    /// Without packed weights on disk.
     weight_loading(weight_form wanted)
         : form(wanted) {}  // NOLINT: a form says all that a caller must
     weight_loading(weight_form wanted, packed_folder& folder, weights_access access_way,
