@@ -15,26 +15,30 @@ namespace semantic::engine {
 
 namespace json = boost::json;
 
+/// The value as JSON for an error message, at most 80 bytes.
 inline std::string shown(const json::value& value) {
     std::string text = json::serialize(value);
     if (text.size() > 80) text = text.substr(0, 77) + "...";
     return text;
 }
 
-/// Typed access to one JSON object. Null counts as missing, as it does for transformers. The first
-/// complaint is kept and every later read returns its default, so that callers read straight down
-/// and look once at the end.
+/// Typed access to the fields of one JSON object. A null counts as missing, as it does in
+/// transformers. A field of the wrong type or out of range sets `complaint`, unless it is set, and
+/// the read returns `missing`; so callers read all fields and check the complaint once at the end.
 class fields {
   public:
+    /// `path`: prefix of a field's name in messages. `complaint`: gets the first error.
     fields(const json::object& object, std::string path, std::string& complaint)
         : object_(object), path_(std::move(path)), complaint_(complaint) {}
 
+    /// Null if the field is missing or null.
     const json::value* find(std::string_view name) const {
         const json::value* value = object_.if_contains(name);
         return value != nullptr && !value->is_null() ? value : nullptr;
     }
     bool has(std::string_view name) const { return find(name) != nullptr; }
 
+    /// A whole number from `least` to `most`; `missing` if there is no such field.
     int integer(std::string_view name, int missing, int least, int most) {
         const json::value* value = find(name);
         if (value == nullptr) return missing;
@@ -57,6 +61,7 @@ class fields {
         return static_cast<int>(number);
     }
 
+    /// A number greater than `above` and at most `most`.
     double real(std::string_view name, double missing, double above, double most) {
         const json::value* value = find(name);
         if (value == nullptr) return missing;
@@ -92,7 +97,7 @@ class fields {
         return std::string(value->get_string());
     }
 
-    /// Returns: null when the field is missing or, with a complaint, no object.
+    /// Returns: null if the field is missing, or is not an object, which is a complaint.
     const json::object* object(std::string_view name) {
         const json::value* value = find(name);
         if (value == nullptr) return nullptr;
@@ -107,6 +112,7 @@ class fields {
     std::string& complaint() { return complaint_; }
     std::string path(std::string_view name) const { return path_ + std::string(name); }
 
+    /// Complains of a field's value: "NAME is VALUE: WHY".
     void refuse(std::string_view name, const json::value& value, std::string_view why) {
         complain(path_ + std::string(name) + " is " + shown(value) + ": " + std::string(why));
     }

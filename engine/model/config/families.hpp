@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// The families of models: what transformers' config class of each assumes when a field of
-// config.json is missing, and what no field says. Used by the sources of config/ only.
+// The families of models (model_type in config.json). A row of a table for each family has the
+// values that its config class in transformers assumes when a field is missing, and properties that
+// no field says. Used by the sources of config/ only.
 
 #include <span>
 #include <string_view>
@@ -14,7 +15,7 @@ namespace semantic::engine {
 inline constexpr int dimension_max = 1 << 20;
 inline constexpr int vocabulary_max = 1 << 22;
 
-/// Which layers see a window only, where `layer_types` does not say.
+/// Which layers attend within a sliding window, if `layer_types` does not say.
 enum class window_rule {
     never,
     behind_max_window_layers,
@@ -26,14 +27,14 @@ enum class window_rule {
     every_layer_if_given,  // by a sliding_window that is narrower than the context
 };
 
-/// Which bias attention's output projection has.
+/// Whether attention's output projection has a bias.
 enum class output_bias {
-    as_others,  // one if queries, keys and values have one
+    as_others,  // if the projections to queries, keys and values have one
     never,
     by_field,  // attention_out_bias
 };
 
-/// How a family whose layers do not all attend names the sizes of the others.
+/// Which names a family uses for the sizes of its recurrent layers.
 enum class recurrent_spelling {
     none,               // all layers attend
     short_convolution,  // LFM2
@@ -42,13 +43,13 @@ enum class recurrent_spelling {
     blocks,             // Nemotron-H: Mamba-2, and a layer is a mixer or a feed-forward
 };
 
-/// Of latent attention, where the file does not say.
+/// The sizes of latent attention, if the file does not say.
 struct latent_sizes {
     int rank = 512, query_rank = 1536, plain_dim = 128, rope_dim = 64, value_dim = 128;
 };
 
-/// What a family's config class assumes when a field is missing, and what no field says. One row a
-/// family; code below never asks which family it is. Source: transformers, configuration_*.py and
+/// One family: the defaults of missing fields, and properties that no field says. Other code reads
+/// this row and never compares names of families. Source: transformers, configuration_*.py and
 /// modeling_*.py (read 2026-11).
 struct family_defaults {
     const char* model_type;
@@ -67,15 +68,15 @@ struct family_defaults {
     window_rule windows = window_rule::never;
     int window = 4096;
     int window_pattern = 6;
-    int rope_free_every = 0;  // each such layer has no rope, unless no_rope_layers says; 0: none
-    bool rope_free_full = false;  // layers without window have no rope, where there are windows
+    int rope_free_every = 0;  // every n-th layer has no rope, unless no_rope_layers says; 0: none
+    bool rope_free_full = false;  // in models with windows, layers without one have no rope
     bool always_qkv_bias = false;
     bool attention_bias = false;
     output_bias o_bias = output_bias::as_others;
     bool may_have_mlp_bias = false;
     bool qk_norm = false;
-    bool joint_qk_norm = false;  // of all heads at once
-    bool asks_qk_norm = false;   // only where use_qk_norm says so
+    bool joint_qk_norm = false;  // one norm over all heads
+    bool asks_qk_norm = false;   // norms of queries and keys only if use_qk_norm is true
     bool sinks = false;
     bool norm_one_plus = false;
     bool pre_norms = true;
@@ -92,26 +93,26 @@ struct family_defaults {
     int experts_per_token = 0;    // 0: the file must say
     int expert_intermediate = 0;  // of experts in tensors of their own; 0: fused, as wide as an MLP
     bool leading_dense = false;   // of first_k_dense_replace layers, or by mlp_layer_types
-    bool latent = false;          // latent attention, and experts that are routed to or shared
+    bool latent = false;          // latent attention, and routed and shared experts
     latent_sizes latents = {};
-    bool kinds_differ = false;  // layers differ in their heads, and in whose keys they read
+    bool kinds_differ = false;  // layers differ in their heads, and may read another layer's keys
     recurrent_spelling recurrent = recurrent_spelling::none;
     bool attention_gate = false;
     const char* norm_eps_field = "rms_norm_eps";
-    bool has_multipliers = false;    // of embedding, residual stream, scores and logits
-    bool normalised_choice = false;  // norm_topk_prob, where the file does not say
-    double sigmoid_epsilon = 0.0;    // of the sum of the chosen experts' sigmoids; 0: softmax
-    bool shared_gate = false;        // the experts that every token takes have a gate
-    bool adjusts_width = false;      // an MLP is two thirds of what the file says, rounded up
+    bool has_multipliers = false;    // factors of embedding, residual stream, scores and logits
+    bool normalised_choice = false;  // default of norm_topk_prob
+    double sigmoid_epsilon = 0.0;    // added to the sum of the experts' sigmoids; 0: softmax
+    bool shared_gate = false;        // the shared experts have a gate
+    bool adjusts_width = false;      // an MLP has two thirds of the file's width, rounded up
     const char* text_model_type = nullptr;  // multimodal: `text_config` is of this family
 };
 
 std::span<const family_defaults> model_families();
-/// Null when there is none of that model_type.
+/// The family with this model_type; null if it is not supported.
 const family_defaults* find_family(std::string_view model_type);
-/// What is not computed of an architecture that is known and does not run, to follow its name in a
-/// message: ": its … are not computed"; empty for any other name. `architecture`: a model_type, or
-/// a GGUF's general.architecture.
+/// The reason why a known architecture does not run, for an error message after its name: ": its …
+/// are not computed". Empty for other names. `architecture`: a model_type, or a GGUF's
+/// general.architecture.
 std::string_view missing_mechanism(std::string_view architecture);
 
 }  // namespace semantic::engine

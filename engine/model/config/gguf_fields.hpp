@@ -16,15 +16,16 @@
 
 namespace semantic::engine {
 
-/// Keys follow the architecture's name: integer("block_count") is llama.block_count. The first
-/// complaint is kept and every later read returns nothing, so that callers read straight down and
-/// look once at the end.
+/// Reads keys that begin with the architecture's name: integer("block_count") reads
+/// llama.block_count. A value of the wrong type sets `complaint`, unless it is set, and the read
+/// returns nothing; so callers read all keys and check the complaint once at the end.
 class gguf_fields {
   public:
     gguf_fields(const storage::gguf_view& view, std::string_view architecture,
                 std::string& complaint)
         : view_(view), prefix_(std::string(architecture) + "."), complaint_(complaint) {}
 
+    /// A whole number, or the common value of an array; nothing if the key is missing.
     std::optional<std::int64_t> integer(std::string_view key) {
         const storage::gguf_value* value = find(prefix_ + std::string(key));
         if (value == nullptr) return std::nullopt;
@@ -34,9 +35,9 @@ class gguf_fields {
         if (const auto* number = std::get_if<std::int64_t>(value)) return *number;
         return refuse_number(key);
     }
-    /// A value for each of `count` layers, after which further ones may follow, or one for all.
-    /// Returns: nothing when the key is missing or, with a complaint, holds something else.
-    /// Booleans are 0 and 1.
+    /// A number for each of `count` layers (the file may have more), or one number for all.
+    /// Booleans count as 0 and 1. Returns: nothing if the key is missing, or has something else,
+    /// which is a complaint.
     std::optional<std::vector<std::int64_t>> integers(std::string_view key, std::size_t count) {
         const storage::gguf_value* value = find(prefix_ + std::string(key));
         if (value == nullptr) return std::nullopt;
@@ -63,6 +64,7 @@ class gguf_fields {
         }
         return numbers;
     }
+    /// As integer(); a missing key is a complaint.
     std::int64_t needed(std::string_view key) {
         if (const auto value = integer(key)) return *value;
         complain(prefix_ + std::string(key) + " is missing");
@@ -77,7 +79,7 @@ class gguf_fields {
         complain(name + " is no boolean");
         return std::nullopt;
     }
-    /// Returns: "" when the key is missing.
+    /// Returns: "" if the key is missing.
     std::string string(std::string_view key) {
         const std::string name = prefix_ + std::string(key);
         const storage::gguf_value* value = find(name);
@@ -86,7 +88,7 @@ class gguf_fields {
         complain(name + " is no string");
         return "";
     }
-    /// Of a key with its whole name.
+    /// As real(), for a key with its whole name.
     std::optional<double> real_at(const std::string& name) {
         const storage::gguf_value* value = find(name);
         if (value == nullptr) return std::nullopt;
@@ -115,7 +117,7 @@ class gguf_fields {
         const auto at = view_.metadata.find(name);
         return at == view_.metadata.end() ? nullptr : &at->second;
     }
-    /// A value for each layer counts as one where all are the same.
+    /// The common value of an array with a number for each layer; a complaint if they differ.
     std::optional<std::int64_t> one_of(std::string_view key, const storage::gguf_array& array) {
         const bool numbers = array.type != storage::gguf_value_type::string &&
                              array.type != storage::gguf_value_type::boolean && array.count > 0;

@@ -12,9 +12,9 @@ namespace json = boost::json;
 
 using numbers = std::vector<std::int64_t>;
 
-/// The number that all layers of one kind have in `of_layers`, 0 where there is no such layer;
-/// complains where they differ. `slides`: of each layer, not 0 where it has a window. `sliding`:
-/// which kind is asked for.
+/// Returns: the common number in `of_layers` of all layers of one kind, with a window (`sliding`)
+/// or without; 0 if there is no such layer. Complains if they differ. `slides`: for each layer, not
+/// 0 if it has a window.
 std::int64_t shared_number(gguf_fields& keys, const char* key, const numbers& of_layers,
                            const numbers& slides, bool sliding) {
     std::int64_t number = 0;
@@ -27,7 +27,8 @@ std::int64_t shared_number(gguf_fields& keys, const char* key, const numbers& of
     return number;
 }
 
-/// The last layers, which read others' keys and values, may have MLPs of twice the width.
+/// Reads the MLPs' widths. The last `shared` layers, which read other layers' keys and values, may
+/// have twice the width.
 void read_widths(gguf_fields& keys, std::size_t layers, std::int64_t shared, json::object& config) {
     constexpr const char* key = "feed_forward_length";
     const numbers widths = keys.integers(key, layers).value_or(numbers(layers, 0));

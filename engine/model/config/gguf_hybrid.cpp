@@ -39,7 +39,8 @@ void gguf_hybrid::read() {
     }
 }
 
-/// What a layer is, by what its numbers leave out.
+/// Finds each layer's kind: one without KV heads is recurrent, one without a width has no
+/// feed-forward part.
 void gguf_hybrid::read_layers() {
     const bool blocks = type_ == "nemotron_h";
     json::array kinds;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// The metadata of GGUF architectures whose layers do not all attend, as their config.json has it.
-// Used by gguf_config.cpp only. Owner: the reader, on its stack. Thread: one.
+// Translates the metadata of hybrid architectures, which have recurrent layers, into their
+// config.json. Used by gguf_config.cpp only. Owner: the reader, on its stack. Thread: one.
 
 #include <boost/json.hpp>
 
@@ -14,14 +14,17 @@
 
 namespace semantic::engine {
 
+/// Whether the family has recurrent layers.
 bool is_hybrid_type(std::string_view model_type);
 
-/// Scales of embedding, residual stream, scores and logits, as Granite's config.json names them.
+/// Adds the factors of embedding, residual stream, scores and logits, by their names in Granite's
+/// config.json.
 void read_multipliers(gguf_fields& keys, boost::json::object& config);
 
 class gguf_hybrid {
   public:
-    /// All outlive it. `config`: vocab_size to head_dim are in it; read() adds the rest.
+    /// All references must outlive this. `config`: has the sizes of the model and its heads
+    /// already; read() adds the fields of hybrids.
     gguf_hybrid(gguf_fields& keys, std::string_view model_type, std::size_t layers,
                 boost::json::object& config)
         : keys_(keys), type_(model_type), layers_(layers), config_(config) {}
@@ -40,7 +43,7 @@ class gguf_hybrid {
     const std::string_view type_;
     const std::size_t layers_;
     boost::json::object& config_;
-    std::vector<std::int64_t> kv_heads_, widths_;  // [layers]; a width is of the feed-forward
+    std::vector<std::int64_t> kv_heads_, widths_;  // by layer; widths of the feed-forward part
 };
 
 }  // namespace semantic::engine

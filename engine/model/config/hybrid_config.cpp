@@ -14,7 +14,8 @@ namespace {
 
 constexpr int heads_max = 4096, head_dim_max = 1024, taps_max = 16;
 
-/// Bounds of a step of Mamba-2. transformers 5 writes infinity as {"__float__": "Infinity"}.
+/// Reads the bounds of Mamba-2's steps. transformers 5 writes infinity as {"__float__":
+/// "Infinity"}.
 void read_step_limits(fields& source, recurrence_config& recurrence) {
     const json::value* limits = source.find("time_step_limit");
     if (limits == nullptr) return;
@@ -45,7 +46,8 @@ void read_delta_rule(fields& source, model_config& out) {
     out.convolution.taps = source.integer("linear_conv_kernel_dim", 4, 1, taps_max);
 }
 
-/// A head's width is "auto" where the inner width says it.
+/// Reads the sizes of Mamba-2 as Granite names them. A head's width "auto" means the inner width
+/// divided by the heads.
 void read_mamba(fields& source, model_config& out) {
     recurrence_config& heads = out.recurrence;
     heads.value_heads = source.integer("mamba_n_heads", 128, 1, heads_max);
@@ -93,8 +95,8 @@ mixer_kind recurrent_kind(recurrent_spelling spelling) {
     return mixer_kind::attention;
 }
 
-/// The words of `layer_types` and `layers_block_type`: those of published files, and those that
-/// transformers 5 saves instead.
+/// Sets `out` by a word of `layer_types` or `layers_block_type`: those of published files, and
+/// those that transformers 5 saves instead. Returns: false for an unknown word.
 bool take_word(std::string_view word, const family_defaults& family, layer_parts& out) {
     const bool blocks = family.recurrent == recurrent_spelling::blocks;
     if (word == "full_attention" || word == "attention") {
@@ -126,7 +128,8 @@ std::vector<layer_parts> read_words(fields& source, const family_defaults& famil
     return layers;
 }
 
-/// "M*-E": Mamba-2, attention, an MLP, experts.
+/// Reads Nemotron-H's pattern, a letter for each layer: M Mamba-2, * attention, - an MLP, E
+/// experts.
 std::vector<layer_parts> read_pattern(fields& source, const family_defaults& family) {
     constexpr const char* name = "hybrid_override_pattern";
     std::vector<layer_parts> layers;
@@ -144,7 +147,7 @@ std::vector<layer_parts> read_pattern(fields& source, const family_defaults& fam
     return layers;
 }
 
-/// Attention in the listed layers alone.
+/// Reads a list of the layers that attend; all others are recurrent.
 std::vector<layer_parts> read_indexes(fields& source, const family_defaults& family, int count) {
     constexpr const char* name = "full_attn_idxs";
     std::vector<layer_parts> layers(static_cast<std::size_t>(count),
@@ -166,6 +169,7 @@ std::vector<layer_parts> read_indexes(fields& source, const family_defaults& fam
     return layers;
 }
 
+/// Every n-th layer attends; all others are recurrent.
 std::vector<layer_parts> read_interval(fields& source, const family_defaults& family, int count) {
     std::vector<layer_parts> layers;
     const int every = source.integer("full_attention_interval", 4, 1, 4096);

@@ -13,7 +13,8 @@ namespace semantic::engine {
 
 namespace {
 
-/// Which layers slide, from `layer_types` or by the family's rule.
+/// Returns: for each layer whether it has a sliding window, from `layer_types` or by the family's
+/// rule.
 std::vector<bool> read_sliding(fields& source, const family_defaults& family, int count,
                                int context) {
     std::vector<bool> slides(static_cast<std::size_t>(count), false);
@@ -36,7 +37,7 @@ std::vector<bool> read_sliding(fields& source, const family_defaults& family, in
         }
         return slides;
     }
-    int first = 0, every = 0;  // full below `first` and at every `every`-th layer
+    int first = 0, every = 0;  // layers below `first`, and every `every`-th layer, have no window
     switch (family.windows) {
         case window_rule::never:
             if (source.boolean("use_sliding_window", false))
@@ -44,7 +45,7 @@ std::vector<bool> read_sliding(fields& source, const family_defaults& family, in
             return slides;
         case window_rule::behind_max_window_layers:
             if (!source.boolean("use_sliding_window", false)) return slides;
-            // Here null is no window, and only a missing one the class's.
+            // A null means no window; only a missing field means the family's default.
             if (source.raw().contains("sliding_window") && !source.has("sliding_window"))
                 return slides;
             first = source.integer("max_window_layers", 28, 0, 4096);
@@ -77,7 +78,8 @@ std::vector<bool> read_sliding(fields& source, const family_defaults& family, in
     return slides;
 }
 
-/// Layers that attend have no rope where Granite says so, and never in Nemotron-H.
+/// Fills the layers of a hybrid. Layers that attend have rope unless the file says "nope"
+/// (Granite), and never in Nemotron-H.
 void read_hybrid_layers(fields& source, const family_defaults& family, model_config& out) {
     rope_parameters rope = read_rope(source, family.rope, out.context_tokens_max).full;
     if (family.recurrent == recurrent_spelling::blocks ||
@@ -98,10 +100,10 @@ void read_hybrid_layers(fields& source, const family_defaults& family, model_con
                         " attends: models of recurrent layers alone are not supported");
 }
 
-/// Takes rope from the layers that have none: those without a window next to layers with
-/// one, those with a 0 in `no_rope_layers`, or the last one of each interval.
+/// Removes rope from the layers that have none: in some families those without a window, those with
+/// a 0 in `no_rope_layers`, or the last one of each interval.
 void leave_out_rope(fields& source, const family_defaults& family, model_config& out) {
-    // A window that the file leaves out is the class's, and null is none.
+    // A missing window means the family's default, null means none.
     const bool has_windows =
         source.has("sliding_window") || !source.raw().contains("sliding_window");
     if (family.rope_free_full && has_windows)
@@ -120,7 +122,7 @@ void leave_out_rope(fields& source, const family_defaults& family, model_config&
     }
 }
 
-/// The heads' widths decide how many divisors there are.
+/// Complains if rope does not have one divisor for each pair of elements that rotates.
 void check_divisors(fields& source, const model_config& out) {
     for (const layer_config& layer : out.layers) {
         const auto pairs = static_cast<std::size_t>(layer.rope.rotated(out.head_dim_of(layer)) / 2);
@@ -137,8 +139,8 @@ void check_divisors(fields& source, const model_config& out) {
 
 constexpr int own_head_dim_max = 1024, own_heads_max = 4096;
 
-/// Published files say once what layers without window have; transformers 5 writes an object for
-/// each layer that differs.
+/// Reads the heads of layers without window, if they differ from the others. Published files have
+/// fields for these; transformers 5 writes an object for each layer that differs.
 void read_heads(fields& source, model_config& out) {
     const json::object* apart = source.object("per_layer_config");
     const bool values_from_keys = source.boolean("attention_k_eq_v", false);
@@ -179,8 +181,8 @@ void read_heads(fields& source, model_config& out) {
     }
 }
 
-/// The last layers have no keys and values: each reads those of the last layer before them that
-/// sees what it sees.
+/// Sets kv_source of the last layers, which have no keys and values of their own: each reads those
+/// of the last earlier layer of its kind (with or without a window).
 void read_sources(fields& source, model_config& out) {
     const int count = static_cast<int>(out.layers.size());
     const int shared = source.integer("num_kv_shared_layers", 0, 0, count - 1);
@@ -203,7 +205,7 @@ void read_sources(fields& source, model_config& out) {
             if (layer.intermediate == 0) layer.intermediate = width;
 }
 
-/// What each layer gets of a token by its id, next to the stream.
+/// Reads the size of per-layer embeddings (model_config::layer_input_dim).
 void read_layer_inputs(fields& source, model_config& out) {
     const char* name = "hidden_size_per_layer_input";
     const bool none = source.raw().contains(name) && !source.has(name);
@@ -215,7 +217,7 @@ void read_layer_inputs(fields& source, model_config& out) {
                         ", which is not supported");
 }
 
-/// Experts next to each layer's MLP.
+/// Reads the sizes of experts that run next to each layer's MLP.
 void read_experts(fields& source, model_config& out) {
     if (!source.boolean("enable_moe_block", false)) return;
     mixture_config& mixture = out.mixture;
@@ -229,7 +231,7 @@ void read_experts(fields& source, model_config& out) {
     for (layer_config& layer : out.layers) layer.mixture = true;
 }
 
-/// What layers differ in apart from windows.
+/// Reads all in which layers of such a family differ, apart from windows.
 void read_layer_kinds(fields& source, model_config& out) {
     read_heads(source, out);
     read_sources(source, out);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// What each layer of a model is, from config.json: windows, rope, mixtures, mixers. Used by
-// model_config.cpp only. Thread: one.
+// Reads from config.json what each layer of a model has: window, rope, mixture of experts, mixer.
+// Used by model_config.cpp only. Thread: one.
 
 #include "engine/model/config/config_fields.hpp"
 #include "engine/model/config/families.hpp"
@@ -9,8 +9,8 @@
 
 namespace semantic::engine {
 
-/// Fills out.layers. Requires: all else of `out` that this program reads of a family is read. What
-/// is not supported is source.complaint() afterwards.
+/// Fills out.layers. Requires: the rest of `out` is read. Afterwards source.complaint() says what
+/// is not supported, if anything.
 void read_layers(fields& source, const family_defaults& family, model_config& out);
 
 }  // namespace semantic::engine

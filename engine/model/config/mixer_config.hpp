@@ -1,18 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// How a layer mixes a token with those before it: attention over K and V, or a recurrence whose
-// whole memory is one state of fixed size. Plain data, filled by the sources of config/.
+// The kinds of mixers, the part of a layer that combines a token with those before it: attention
+// over K and V, or a recurrence with one state of fixed size. Plain data, filled by the sources of
+// config/.
 
 #include <cstddef>
 
 namespace semantic::engine {
 
 enum class mixer_kind {
-    none,               // the layer is a feed-forward alone
-    attention,          // over K and V in frames; latent where model_config::latent has a rank
-    delta_rule,         // gated delta rule: a matrix a head, and the last columns of a convolution
-    state_space,        // Mamba-2: the same
-    short_convolution,  // gated; the last columns of its input alone
+    none,               // the layer has only a feed-forward part
+    attention,          // over K and V in frames; latent if model_config::latent has a rank
+    delta_rule,         // state: a matrix for each head, and the last columns of a convolution
+    state_space,        // Mamba-2; state: the same
+    short_convolution,  // state: the last columns of a convolution only
 };
 
 /// Whether a layer of this kind has a part in the recurrent state.
@@ -28,8 +29,8 @@ struct recurrence_config {
     int value_heads = 0;
     int key_dim = 0;    // Mamba-2: the state width N
     int value_dim = 0;  // Mamba-2: the head width
-    /// Value head h uses key head h % key_heads, as GGUF files of Qwen3.5 have them, or
-    /// h / (value_heads / key_heads).
+    /// Which key head the value head h uses: h % key_heads (GGUF files of Qwen3.5) if true,
+    /// otherwise h / (value_heads / key_heads).
     bool keys_in_turn = false;
     float step_min = 0.0f, step_max = 0.0f;  // Mamba-2: bounds of a step; a maximum of 0: none
 
@@ -46,8 +47,8 @@ struct recurrence_config {
 
 /// The causal convolution of each channel by itself that all recurrent layers begin with.
 struct convolution_config {
-    int taps = 0;      // the columns that a result reads, its own included; 0: there is none
-    int channels = 0;  // of a column
+    int taps = 0;      // columns that an output depends on, its own included; 0: no convolution
+    int channels = 0;  // numbers of a column
     bool has_bias = false;
     bool has_projection_biases = false;  // of short_convolution's two projections
     std::size_t column_floats() const {
@@ -56,11 +57,11 @@ struct convolution_config {
     }
 };
 
-/// A layer's part of the recurrent state.
+/// A layer's part of the recurrent state, as offsets in bytes.
 struct state_region {
-    std::size_t matrices = 0;  // offset in bytes of S [value_heads, key_dim, value_dim], f32
-    std::size_t columns = 0;   // of the last inputs of the convolution [taps - 1, channels], f32
-    std::size_t end = 0;       // where the next recurrent layer's part begins
+    std::size_t matrices = 0;  // of the matrices S [value_heads, key_dim, value_dim], f32
+    std::size_t columns = 0;   // of the convolution's last inputs [taps - 1, channels], f32
+    std::size_t end = 0;       // of the next recurrent layer's part
 };
 
 }  // namespace semantic::engine

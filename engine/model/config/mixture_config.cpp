@@ -9,7 +9,8 @@ namespace semantic::engine {
 
 namespace {
 
-/// Experts chosen by the softmax over all, and an MLP that every token takes.
+/// Reads a mixture of routed experts, chosen by a softmax over all, and shared ones, which every
+/// token takes (DeepSeek-V2).
 void read_routed_mixture(fields& section, const family_defaults& family, model_config& out) {
     mixture_config& mixture = out.mixture;
     mixture.fused = false;
@@ -25,7 +26,7 @@ void read_routed_mixture(fields& section, const family_defaults& family, model_c
     mixture.scale = static_cast<float>(section.real("routed_scaling_factor", 1.0, 0.0, 1e6));
     if (const std::string by = section.string("scoring_func", "softmax"); by != "softmax")
         section.refuse("scoring_func", json::value(by), "supported is softmax");
-    // Implementations differ in what they make of it, and no published model has it.
+    // Implementations disagree about this field, and no published model has it.
     if (section.boolean("norm_topk_prob", false))
         section.refuse("norm_topk_prob", true, "supported is false");
     const std::string method = section.string("topk_method", "greedy");
@@ -47,8 +48,8 @@ void read_routed_mixture(fields& section, const family_defaults& family, model_c
     }
 }
 
-/// Experts in tensors of their own, chosen by the softmax over all. Where `norm_topk_prob` says so
-/// their weights add up to one, which makes them a softmax over the chosen.
+/// Reads experts in tensors of their own, chosen by a softmax over all. With `norm_topk_prob` their
+/// weights are divided by their sum, which equals a softmax over the chosen ones.
 void read_separate_mixture(fields& section, const family_defaults& family, model_config& out) {
     mixture_config& mixture = out.mixture;
     mixture.fused = false;
@@ -80,8 +81,8 @@ void read_separate_mixture(fields& section, const family_defaults& family, model
     mixture.scale = static_cast<float>(section.real("routed_scaling_factor", 1.0, 0.0, 1e6));
 }
 
-/// Experts chosen by sigmoids and a bias of each, in groups where the config asks for them, and an
-/// MLP that every token takes. A Nemotron-H without such layers may have the fields too.
+/// Reads experts that are chosen by sigmoids plus a bias, maybe within groups, and an MLP that
+/// every token takes. A Nemotron-H without such layers may have these fields, too.
 void read_sigmoid_mixture(fields& source, const family_defaults& family, model_config& out) {
     mixture_config& mixture = out.mixture;
     mixture.fused = false;
@@ -115,8 +116,8 @@ void read_sigmoid_mixture(fields& source, const family_defaults& family, model_c
                       "the groups of a token have " + std::to_string(within) + " experts");
 }
 
-/// Granite's: a softmax over the chosen ones, and an MLP that every token takes. Without experts
-/// that MLP is the layer's own.
+/// Reads Granite's experts, weighted by a softmax over the chosen ones, and an MLP that every token
+/// takes. Without experts that is the layer's only MLP.
 void read_mixture_beside_mlp(fields& source, const family_defaults& family, model_config& out) {
     const int shared = source.integer("shared_intermediate_size", 1024, 1, dimension_max);
     const int experts = source.integer("num_local_experts", family.experts, 0, 4096);
@@ -132,7 +133,7 @@ void read_mixture_beside_mlp(fields& source, const family_defaults& family, mode
     out.mixture.shared_intermediate = shared;
 }
 
-/// Takes the layers of `mlp_only_layers` out of `mixture`.
+/// Sets `mixture` to false for the layers in `mlp_only_layers`.
 void leave_out_dense_layers(fields& section, std::vector<bool>& mixture) {
     const json::value* dense = section.find("mlp_only_layers");
     if (dense == nullptr) return;
@@ -147,7 +148,7 @@ void leave_out_dense_layers(fields& section, std::vector<bool>& mixture) {
     }
 }
 
-/// `mlp_layer_types`: a word for each layer.
+/// Reads `mlp_layer_types`, a word for each layer, into `mixture`.
 void take_words(fields& source, std::vector<bool>& mixture) {
     constexpr const char* name = "mlp_layer_types";
     const json::value& words = *source.find(name);

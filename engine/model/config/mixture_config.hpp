@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// How a model's experts are chosen and how wide they are, from config.json. Used by
+// Reads from config.json how a model's experts are chosen and how wide they are. Used by
 // model_config.cpp only. Thread: one.
 
 #include <vector>
@@ -11,11 +11,11 @@
 
 namespace semantic::engine {
 
-/// Reads what the family's config says of experts into out.mixture; nothing for a family without.
-/// What is not supported is in.complaint() afterwards.
+/// Fills out.mixture; does nothing for a family without experts. Afterwards section.complaint()
+/// says what is not supported, if anything.
 void read_mixture(fields& section, const family_defaults& family, model_config& out);
 
-/// Which of `count` layers are mixtures; none for a family without experts.
+/// Returns: for each of `count` layers whether it has experts; false for a family without.
 std::vector<bool> read_mixture_layers(fields& section, const family_defaults& family, int count);
 
 }  // namespace semantic::engine

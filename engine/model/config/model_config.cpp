@@ -52,9 +52,9 @@ bool read_eos(fields& source, int vocabulary, std::vector<storage::token_id>& ou
     return true;
 }
 
-/// How the model's makers want it sampled. transformers' own defaults (greedy, top_k 50) speak only
-/// where the file takes a side: most files leave do_sample out, and then a request's dialect
-/// decides.
+/// Reads the sampling that the model's makers recommend. If the file has neither do_sample nor a
+/// temperature the result has no preference, and not transformers' defaults (greedy, top_k 50):
+/// then the request's dialect decides.
 sampling_rules read_sampling(fields& source) {
     sampling_rules rules;
     rules.repetition_penalty =
@@ -68,7 +68,7 @@ sampling_rules read_sampling(fields& source) {
     return rules;
 }
 
-/// sqrt(hidden) in the precision of the published weights, as the model was trained.
+/// sqrt(hidden), rounded to bfloat16 if the model was trained in that.
 float read_embedding_scale(fields& source, int hidden) {
     const float exact = std::sqrt(static_cast<float>(hidden));
     if (source.string(source.has("dtype") ? "dtype" : "torch_dtype", "") != "bfloat16")
@@ -121,7 +121,8 @@ void read_attention_shape(fields& source, const family_defaults& family, model_c
     out.sinks = family.sinks;
 }
 
-/// Null says that queries come from the stream; a missing field that they have the class's rank.
+/// Reads the rank of queries: null means that they come from the stream (0), a missing field the
+/// default.
 int read_query_rank(fields& source, const latent_sizes& missing) {
     if (source.raw().contains("q_lora_rank") && !source.has("q_lora_rank")) return 0;
     return source.integer("q_lora_rank", missing.query_rank, 1, dimension_max);
@@ -208,7 +209,7 @@ model_config read_config(fields& source, const family_defaults& family) {
     return out;
 }
 
-/// Older configs have numbers that JSON has not: each becomes null, which counts as missing.
+/// The text with Infinity and NaN, which are not JSON, replaced by null, which counts as missing.
 std::string without_infinities(std::string_view text) {
     std::string out;
     bool in_string = false;
@@ -233,7 +234,7 @@ std::string without_infinities(std::string_view text) {
     return out;
 }
 
-/// Errors: incompatible, when `text` is not a JSON object.
+/// Parses the text of a file. Errors: incompatible if it is not a JSON object.
 result<json::object> parse_object(const std::string& file, std::string_view text) {
     auto value = storage::parse_strict_json(text);
     if (!value && text.find("Infinity") != std::string_view::npos)
@@ -277,7 +278,8 @@ std::string unknown_type(const std::string& field, const std::string& type) {
            (missing.empty() ? ": " : "; ") + "supported are " + known;
 }
 
-/// `generation` may be null. Errors: incompatible, beginning with the name of the file.
+/// The configuration in config.json (`root`) and generation_config.json (`generation`, may be
+/// null). Errors: incompatible; the message begins with the name of the file.
 result<model_config> parse_objects(const json::object& root, const json::object* generation) {
     std::string complaint;
     fields source(root, "", complaint);
@@ -316,8 +318,8 @@ result<model_config> parse_objects(const json::object& root, const json::object*
     return out;
 }
 
-/// What a GGUF's tensors say about themselves goes before what a family's class assumes. Norms hold
-/// their whole factor there.
+/// Reads the configuration of a GGUF file. Biases are as its tensors say, not as the family
+/// assumes; norms are stored with their whole factor there (no 1 + weight).
 result<model_config> load_gguf(const std::string& path) {
     const auto parts = storage::open_gguf(path);
     if (!parts) return parts.error();

@@ -9,7 +9,7 @@ namespace {
 
 using mode = matrix_quantization::mode;
 
-/// `mode`, `group_size` and `bits` of all matrices or of one, as mlx-lm writes them.
+/// Reads `mode`, `group_size` and `bits`, of all matrices or of one, as mlx-lm writes them.
 matrix_quantization read_matrix(fields& section) {
     const std::string name = section.string("mode", "affine");
     if (name != "affine" && name != "mxfp4") {
@@ -30,7 +30,7 @@ matrix_quantization read_matrix(fields& section) {
     return {affine ? mode::affine : mode::mxfp4, bits};
 }
 
-/// Of a multimodal model the other parts' matrices, which are not read.
+/// Whether the matrix belongs to a part of a multimodal model that is not read.
 bool is_ignored(std::string_view name) {
     return name.find("vision_tower") != name.npos || name.find("vision_model") != name.npos ||
            name.find("multi_modal_projector") != name.npos;
@@ -38,9 +38,9 @@ bool is_ignored(std::string_view name) {
 
 }  // namespace
 
-/// MLX writes its quantisation as `quantization`, newer versions also as `quantization_config`;
-/// every other tool's `quantization_config` names its method. Source: mlx-lm, utils.py, load_model
-/// (read 2026-11).
+/// Reads how the matrices are quantised. MLX writes the field `quantization`, newer versions also
+/// `quantization_config`; of other tools' `quantization_config`, which has a method, only mxfp4 of
+/// experts is supported. Source: mlx-lm, utils.py, load_model (read 2026-11).
 void read_quantization(fields& section, model_config& out) {
     const char* name = section.has("quantization") ? "quantization" : "quantization_config";
     const json::object* object = section.object(name);

@@ -7,7 +7,7 @@ namespace semantic::engine {
 
 namespace {
 
-/// How long conversations may be, and were in the first training; 0: no field says.
+/// The longest conversation, and the longest in the model's first training; 0: no field says.
 struct rope_context {
     int tokens = 0;
     int original = 0;
@@ -45,7 +45,7 @@ void read_yarn(fields& source, int context, rope_parameters& rope) {
     rope.amplitude = source.real("attention_factor", missing, 0.0, 100.0);
 }
 
-/// A divisor for each pair that turns.
+/// Reads a list of divisors, one for each pair of elements that rotates.
 std::vector<float> read_factors(fields& source, const char* name) {
     std::vector<float> factors;
     const json::value* list = source.find(name);
@@ -64,8 +64,8 @@ std::vector<float> read_factors(fields& source, const char* name) {
     return factors;
 }
 
-/// Frequencies are divided by one list of factors in contexts as long as those of the first
-/// training, and by another one in longer ones; the amplitude is the same in both.
+/// Reads longrope (Phi): frequencies are divided by one list of factors in contexts as long as
+/// those of the first training, and by another one in longer contexts.
 void read_longrope(fields& source, const rope_context& context, rope_parameters& rope) {
     rope.divisors = read_factors(source, "long_factor");
     rope.short_divisors = read_factors(source, "short_factor");
@@ -82,7 +82,7 @@ void read_longrope(fields& source, const rope_context& context, rope_parameters&
     rope.amplitude = source.real("attention_factor", missing, 0.0, 100.0);
 }
 
-/// The scaling part, from `rope_scaling` or `rope_parameters`.
+/// Reads the scaling part of rope from the object `rope_scaling` or `rope_parameters`.
 void read_rope_scaling(fields source, const rope_context& context, rope_parameters& rope) {
     const char* spelling = source.has("rope_type") ? "rope_type" : "type";
     const std::string type = source.string(spelling, "default");
@@ -117,8 +117,8 @@ double read_portion(fields& source, double missing, bool may_be_partial) {
     return portion;
 }
 
-/// One kind of layer's, from an object that has base and scaling together. `missing`: what the
-/// fields have when they are not there.
+/// Reads the rope of one kind of layers, from an object that has base and scaling together.
+/// `missing`: the defaults of its fields.
 rope_parameters read_joint_rope(fields source, const rope_parameters& missing, bool may_be_partial,
                                 const rope_context& context) {
     rope_parameters rope;

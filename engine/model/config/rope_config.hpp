@@ -9,13 +9,13 @@ namespace semantic::engine {
 
 inline constexpr int context_max = 1 << 24;  // tokens
 
-/// What a family's config class assumes.
+/// A family's defaults of rope.
 struct rope_defaults {
     double theta = 10000.0;
-    double theta_sliding = 0.0;     // 0: sliding layers turn as full ones do
-    double portion = 1.0;           // of a head that rotates
-    bool may_be_partial = false;    // a file may say another portion
-    bool scales_full_only = false;  // scaling is of the layers without window alone
+    double theta_sliding = 0.0;     // 0: sliding layers have the same rope as full ones
+    double portion = 1.0;           // share of a head that rotates
+    bool may_be_partial = false;    // a file may set another portion
+    bool scales_full_only = false;  // only layers without window have scaling
     const char* scaling = nullptr;  // JSON, for a file that has no rope at all
 };
 
@@ -23,13 +23,13 @@ struct layer_ropes {
     rope_parameters full, sliding;
 };
 
-/// Published configs have `rope_theta`, `rope_local_base_freq` and `rope_scaling` at top level,
-/// newer ones a single `rope_parameters`, with an object for each kind of layer where they differ.
-/// `context`: max_position_embeddings.
+/// Reads the rope of full and of sliding layers. Published configs have `rope_theta`,
+/// `rope_local_base_freq` and `rope_scaling` at top level; newer ones have `rope_parameters`, with
+/// an object for each kind of layer if they differ. `context`: max_position_embeddings.
 layer_ropes read_rope(fields& source, const rope_defaults& family, int context);
 
-/// By how much scaled rope sharpens the scores of latent attention: the square of
-/// `mscale_all_dim`'s amplitude; 1 without it.
+/// The factor of attention scores that scaled rope adds to latent attention: the square of the
+/// amplitude by `mscale_all_dim`; 1 without that field.
 double read_rope_sharpening(fields& source);
 
 }  // namespace semantic::engine

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// A fixed array on a 64-byte boundary, as the kernels want their operands. Not initialised: a step
-// writes before it reads.
+// An array of fixed size on a 64-byte boundary, as the kernels need it. Not initialised: users
+// write before they read.
 
 #include <cstddef>
 #include <new>

@@ -30,7 +30,8 @@ std::uint16_t half_bits(const std::byte* at) {
 
 float half_at(const std::byte* at) { return to_float(half_bits(at)); }
 
-/// Blocks of 32 with nibbles: element i in the low half of byte i, element i + 16 in the high one.
+/// Decodes 32 codes of 4 bits: element i is the low half of byte i, element i + 16 its high half.
+/// `to_code(code, i)`: the type's code of element i.
 template <class ToCode>
 void decode_nibbles(const std::byte* nibbles, decoded_block& out, const ToCode& to_code) {
     for (std::size_t i = 0; i < 16; ++i) {
@@ -54,7 +55,7 @@ void decode_q4_1(const std::byte* b, decoded_block& out) {
     decode_nibbles(b + 4, out, [](int code, std::size_t) { return code; });
 }
 
-/// The fifth bit of element i is bit i of `high`.
+/// The code with its fifth bit, which for element i is bit i of `high`.
 int with_fifth_bit(int code, std::uint32_t high, std::size_t i) {
     return code | static_cast<int>(high >> i & 1u) << 4;
 }
@@ -78,7 +79,8 @@ void decode_q8_0(const std::byte* b, decoded_block& out) {
     std::memcpy(out.codes.data(), b + 2, 32);
 }
 
-/// Scales and minima of four bits; codes of two bits, four of them in a byte 32 elements apart.
+/// Q2_K: scales and minima of 4 bits; codes of 2 bits, a byte has those of elements that are 32
+/// apart.
 void decode_q2_k(const std::byte* b, decoded_block& out) {
     const std::byte* codes = b + 16;
     const float scale = half_at(b + 80), minimum = half_at(b + 82);
@@ -93,8 +95,8 @@ void decode_q2_k(const std::byte* b, decoded_block& out) {
     }
 }
 
-/// Two bits of a code as in Q2_K; where its third bit is missing, 4 is taken away. Scales of six
-/// bits: low four in the first eight bytes, high two in the last four.
+/// Q3_K: two bits of a code as in Q2_K, and a third bit; 4 is subtracted if that is not set. Scales
+/// of 6 bits: the low four in the first eight bytes, the high two in the last four.
 void decode_q3_k(const std::byte* b, decoded_block& out) {
     const std::byte *third = b, *codes = b + 32, *scales = b + 96;
     const float scale = half_at(b + 108);
@@ -111,7 +113,8 @@ void decode_q3_k(const std::byte* b, decoded_block& out) {
     }
 }
 
-/// Q4_K and Q5_K: eight groups of 32, each with a scale and a minimum of six bits in 12 bytes.
+/// Q4_K and Q5_K: decodes the scales of eight groups of 32; scale and minimum have 6 bits each, in
+/// 12 bytes.
 void decode_six_bit_scales(const std::byte* b, decoded_block& out) {
     const float scale = half_at(b), minimum = half_at(b + 2);
     const std::byte* packed = b + 4;
@@ -129,7 +132,8 @@ void decode_six_bit_scales(const std::byte* b, decoded_block& out) {
     }
 }
 
-/// Group 2n is in the low halves of 32 bytes, group 2n + 1 in their high halves.
+/// Code i of Q4_K and Q5_K, 4 bits: group 2n is in the low halves of 32 bytes, group 2n + 1 in
+/// their high halves.
 int paired_nibble(const std::byte* codes, std::size_t i) {
     return byte_at(codes, i / 64 * 32 + i % 32) >> (i / 32 % 2 * 4) & 15;
 }
@@ -148,8 +152,8 @@ void decode_q5_k(const std::byte* b, decoded_block& out) {
     }
 }
 
-/// Halves of 128: low four bits of elements i and i + 64 share a byte, the high two of i, i + 32,
-/// i + 64 and i + 96 another.
+/// Q6_K: of each half of 128 elements, a byte has the low four bits of elements i and i + 64, and
+/// another the high two of i, i + 32, i + 64 and i + 96.
 void decode_q6_k(const std::byte* b, decoded_block& out) {
     const std::byte *low = b, *high = b + 128, *scales = b + 192;
     const float scale = half_at(b + 208);
@@ -165,7 +169,7 @@ void decode_q6_k(const std::byte* b, decoded_block& out) {
     }
 }
 
-/// The levels of IQ4_NL and IQ4_XS: denser about zero, as weights are.
+/// The values of the 16 codes of IQ4_NL and IQ4_XS: denser about zero, as weights are.
 constexpr std::array<std::int8_t, 16> iq4_levels = {-127, -104, -83, -65, -49, -35, -22, -10,
                                                     1,    13,   25,  38,  53,  69,  89,  113};
 
@@ -176,7 +180,8 @@ void decode_iq4_nl(const std::byte* b, decoded_block& out) {
     });
 }
 
-/// Eight groups as IQ4_NL's; their scales have low four bits in nibbles and high two in a word.
+/// IQ4_XS: eight groups as in IQ4_NL; their scales have the low four bits in nibbles and the high
+/// two in a word.
 void decode_iq4_xs(const std::byte* b, decoded_block& out) {
     const float scale = half_at(b);
     const unsigned high = half_bits(b + 2);

@@ -68,14 +68,14 @@ constexpr name_row of_layer[] = {
     {"ffn_down_shexp", "mlp.shared_experts.down_proj"},
 };
 
-/// Whole names of tensors that are no matrices.
+/// Whole names of Gemma 4's tensors that are no matrices.
 constexpr name_row of_gemma4_layer[] = {
     {"layer_output_scale.weight", "layer_scalar"},
     {"ffn_gate_inp.scale", "router.scale"},
     {"ffn_down_exps.scale", "router.per_expert_scale"},
 };
 
-/// Experts of which all have one tensor.
+/// Tensors that have the matrices of all experts.
 constexpr name_row of_experts[] = {
     {"ffn_gate_exps", "gate_proj"},
     {"ffn_up_exps", "up_proj"},
@@ -90,7 +90,7 @@ std::string_view look_up(const name_row (&rows)[count], std::string_view name) {
     return found == std::end(rows) ? std::string_view() : found->published;
 }
 
-/// "blk.12.attn_q" as 12 and "attn_q".
+/// Splits "blk.12.attn_q" into "12" and "attn_q"; nothing for other names.
 std::optional<std::pair<std::string_view, std::string_view>> split_layer(std::string_view stem) {
     constexpr std::string_view before = "blk.";
     if (!stem.starts_with(before)) return std::nullopt;
@@ -102,7 +102,7 @@ std::optional<std::pair<std::string_view, std::string_view>> split_layer(std::st
     return std::pair{number, stem.substr(dot + 1)};
 }
 
-/// Returns: "" where the architecture has no such tensor in a layer.
+/// The published name of a layer's tensor; "" if the family has no such tensor.
 std::string name_in_layer(std::string_view name, std::string_view model_type) {
     const bool one_tensor_of_all = model_type == "gpt_oss";
     const bool is_gemma = model_type == "gemma3_text" || model_type == "gemma4_text";

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// The tensors of a GGUF under the names that published folders give them, so that one list of a
+// Translates the names of a GGUF's tensors into those of published folders, so that one plan of a
 // model's tensors serves both. Stateless; thread: any.
 // Source: llama.cpp's table of tensor names (gguf-py/gguf/constants.py, read 2026-11).
 
@@ -14,17 +14,17 @@
 
 namespace semantic::engine {
 
-/// The layers of a file that predict further tokens, which no answer needs: the last of them.
+/// The layers of a file that predict further tokens (multi-token prediction), which are not used:
+/// the last `count` ones, from layer `first` on.
 struct further_layers {
     std::uint64_t first = 0, count = 0;
 };
-/// `view`: the part of a file that has its metadata.
+/// Reads them from the metadata in `view`; count is 0 if there are none.
 further_layers find_further_layers(const storage::gguf_view& view, std::string_view architecture);
 
-/// All tensors of `view`, in its order; those that only say how rope is scaled are left out. Those
-/// of further layers get names that begin with "mtp.".
-/// Errors: incompatible, naming a tensor that this program has no use for in that architecture, or
-/// whose type it does not read.
+/// All tensors of `view` under published names, in its order, without those that only have rope's
+/// factors. Names of further layers' tensors begin with "mtp.". Errors: incompatible, with the
+/// tensor that is unknown in this architecture, or has a type that is not supported.
 storage::result<std::vector<stored_tensor>> published_tensors(const storage::gguf_view& view,
                                                               std::string_view architecture,
                                                               const further_layers& further);

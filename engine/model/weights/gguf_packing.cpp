@@ -25,7 +25,8 @@ std::uint32_t word_at(const std::byte* at, std::size_t index) {
 
 int packed_byte_at(const std::byte* at, std::size_t i) { return std::to_integer<int>(at[i]); }
 
-/// One row's part of a record that is being written.
+/// Writes one row's part of a record. A record has the weights of 16 rows, interleaved, for some
+/// inputs: a header with scales, then planes of codes. Four codes of a row are a quad.
 class record_row {
   public:
     record_row(std::byte* record, std::size_t lane) : record_(record), lane_(lane) {}
@@ -66,7 +67,8 @@ class record_row {
 
 constexpr std::uint32_t low_nibbles = 0x0f0f0f0fu, low_bits = 0x01010101u;
 
-/// The codes of a group of 64 inputs, one to a byte, 16 words; code_planes says how they lie.
+/// The codes of a group of 64 inputs, one a byte, as 16 words. The functions below write them in
+/// the order of code_planes in the kernels: put_nibbles() 4 bits each, put_fives() 5, and so on.
 using group_codes = std::array<std::uint32_t, 16>;
 
 void put_nibbles(const group_codes& codes, std::size_t at, record_row& to) {
@@ -115,13 +117,13 @@ void put_sixes(const group_codes& codes, std::size_t at, record_row& to) {
     }
 }
 
-/// Bit i of `bits` is input i's: bits 4k to 4k + 3, one to a byte.
+/// Bits 4k to 4k + 3 of `bits`, each as a byte of the result. Bit i belongs to input i.
 std::uint32_t bits_of_quad(std::uint32_t bits, std::size_t k) {
     return (bits >> 4 * k & 15u) * 0x00204081u & low_bits;
 }
 
-/// Two blocks of 32 make a record. A block begins with `halves` halves: its scale and, if 2, its
-/// offset.
+/// Packs the types with blocks of 32, two of which make a record. A block begins with `halves` f16
+/// numbers: its scale and, if 2, its offset.
 template <std::size_t block_bytes, std::size_t halves, bool fifth>
 void pack_small(const std::byte* blocks, record_row& to) {
     group_codes codes;
@@ -160,9 +162,9 @@ void pack_mxfp4_blocks(const std::byte* blocks, record_row& to) {
     }
 }
 
-/// A block: half d, the high bits of eight scales in 2 bytes, their low bits in 4, 128 bytes of
-/// codes. In a record of 16 rows: d, from byte 2 of each row the scales, from byte 192 the codes, a
-/// plane for each quad of four inputs.
+/// A block of IQ4_XS has an f16 scale, the high bits of eight scales in 2 bytes, their low bits in
+/// 4, and 128 bytes of codes. In the record of 16 rows the f16 scales come first, then the eight
+/// scales of each row, and from byte 192 on the codes, a plane for each quad of inputs.
 void pack_iq4_xs(const std::byte* block, record_row& to) {
     constexpr std::size_t codes_at = 192;
     to.put_half(0, block);
@@ -183,7 +185,7 @@ void pack_iq4_xs(const std::byte* block, record_row& to) {
     }
 }
 
-/// Scale and minimum of six bits each, of Q4_K and Q5_K.
+/// Writes the scales and minima of 6 bits of Q4_K and Q5_K.
 void put_six_bit_scales(const std::byte* packed, record_row& to) {
     constexpr std::size_t minimums = 2 * sizeof(half) + 8;
     for (std::size_t part = 0; part < 4; ++part) {
@@ -196,7 +198,8 @@ void put_six_bit_scales(const std::byte* packed, record_row& to) {
     }
 }
 
-/// Part 2n of 32 inputs is in the low halves of 32 bytes, part 2n + 1 in their high halves.
+/// Packs Q4_K, and with a fifth bit Q5_K: part 2n of 32 inputs is in the low halves of 32 bytes,
+/// part 2n + 1 in their high halves.
 template <bool fifth>
 void pack_q4_k(const std::byte* block, record_row& to) {
     to.put_half(0, block);
@@ -220,8 +223,8 @@ void pack_q4_k(const std::byte* block, record_row& to) {
     }
 }
 
-/// Two bits of each code of part `part` of 16 inputs, as Q2_K, Q3_K and, its high ones, Q6_K have
-/// them: those of inputs i, i + 32, i + 64 and i + 96 of 128 share a byte.
+/// Adds two bits of each code of the 16 inputs of part `part` to `quads`, shifted by `to`. As in
+/// Q2_K, Q3_K and (the high bits) Q6_K: a byte has those of inputs i, i + 32, i + 64 and i + 96.
 void take_twos(const std::byte* bytes, std::size_t part, int to, std::uint32_t* quads) {
     const std::byte* at = bytes + part / 8 * 32 + part % 2 * 16;
     for (std::size_t j = 0; j < 4; ++j)
@@ -257,7 +260,7 @@ void pack_q3_k(const std::byte* block, record_row& to) {
     }
 }
 
-/// Halves of 128 inputs: low four bits of inputs i and i + 64 share a byte.
+/// Packs Q6_K: of each half of 128 inputs, a byte has the low four bits of inputs i and i + 64.
 void pack_q6_k(const std::byte* block, record_row& to) {
     to.put_half(0, block + 208);
     for (std::size_t part = 0; part < 16; ++part)

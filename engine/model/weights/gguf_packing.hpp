@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// GGUF's quantised tensors on their way into the form that the kernels read: the same integers and
-// scales in another order, so that no weight changes. Stateless; thread: any, and different tiles
-// of one matrix may be packed by different threads.
+// Packs GGUF's quantised tensors for the kernels: the same integers and scales in another order, so
+// that no weight changes. Stateless; thread: any, and different tiles of one matrix may be packed
+// by different threads.
 
 #include <cstddef>
 #include <cstdint>
@@ -15,12 +15,12 @@
 
 namespace semantic::engine {
 
-/// The packed kind that holds the weights of a quantised type unchanged; embed_row gives the bits
-/// of dequantize(). Nothing for floats (pack_float has those), for types that are not read and
-/// where `cols` is no multiple of a record's inputs: those matrices have to be held as floats.
+/// The packed kind that holds the weights of a quantised type unchanged. Nothing for floats (see
+/// pack_float), for types that are not supported, and if `cols` is not a multiple of a record's
+/// inputs: such a matrix has to be packed as floats.
 std::optional<weight_kind> packed_kind(storage::gguf_type type, int cols) noexcept;
 
-/// A row-major matrix of blocks.
+/// A row-major matrix of quantised blocks.
 struct block_source {
     storage::gguf_type type{};
     const std::byte* blocks = nullptr;
@@ -29,10 +29,10 @@ struct block_source {
     std::span<const std::int32_t> row_of = {};
 };
 
-/// Packs the tiles [tile_begin, tile_end) of a matrix. `out` is the start of the whole packed
-/// matrix, to.bytes() long; `to.data` is not used. Requires: to.kind == *packed_kind(type, cols).
-/// Returns: nothing or, as "a scale that is not a number (row 5, inputs 0 to 255)", where in the
-/// source a scale is infinite or no number: it would make every logit one.
+/// Packs the tiles [tile_begin, tile_end) of a matrix. `out`: the start of the whole packed matrix,
+/// of to.bytes() bytes; `to.data` is not used. Requires: to.kind == *packed_kind(type, cols).
+/// Returns: nothing; or where the source has a scale that is infinite or NaN, which would spoil all
+/// logits, as "a scale that is not a number (row 5, inputs 0 to 255)".
 std::optional<std::string> pack_blocks(const packed_matrix& to, const block_source& source,
                                        int tile_begin, int tile_end, std::byte* out);
 

@@ -19,7 +19,7 @@ bool subtract(const float* y, std::size_t n, float* x) {
         x[i] -= y[i];
         bits |= std::bit_cast<std::uint32_t>(x[i]);
     }
-    return bits << 1 != 0;  // no sign makes a zero a difference
+    return bits << 1 != 0;  // shifts the sign out: -0 is no difference
 }
 
 }  // namespace
@@ -64,7 +64,7 @@ void product_tape::take_outputs(const task_runner& tasks, std::span<const linear
     }
 }
 
-/// Room for the next matrix, or the one that was recorded there.
+/// The next recorded matrix, or memory for it.
 float* product_tape::next(std::size_t floats) {
     if (next_ == matrices_.size()) {
         ASSERT(!replays_);

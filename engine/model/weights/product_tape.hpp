@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// What the matrices of a model were given and gave in one run, so that a second run over the same
-// tokens adds to it what its own inputs differ by: W x = W x0 + W (x - x0). A product rounds what
-// is multiplied to 8 bits, in groups that their largest element scales. Of two runs that differ in
-// one key those roundings soon have nothing in common; of the difference they take hundredths.
-// Owner: who runs both. Thread: one run at a time, which uses the arena's threads.
-// Exactness: every row by itself.
+// Records the inputs and outputs of a model's matrix products in one run. A second run over the
+// same tokens then multiplies only the difference of its inputs: W x = W x0 + W (x - x0). The
+// reason is rounding: a product rounds its inputs to 8 bits, so two runs that differ in one key
+// would soon differ by that rounding. Rounding the difference instead makes the error a hundred
+// times smaller. For calibration. Owner: the code that makes both runs. Thread: one run at a time,
+// which uses the arena's threads. Exactness: every row by itself.
 
 #include <cstddef>
 #include <span>
@@ -19,18 +19,18 @@ namespace semantic::engine {
 
 class product_tape {
   public:
-    /// From here on products are written down, over those of an earlier step.
+    /// Starts recording products, over those of an earlier step.
     void record() { start(false); }
-    /// From here on products are the recorded ones and what is added to them. Requires: the same
-    /// products in the same order.
+    /// Starts replaying: each product is the recorded one plus that of the difference. Requires:
+    /// the same products in the same order.
     void replay() { start(true); }
     bool replays() const noexcept { return replays_; }
 
-    /// Before the product of x [count, cols]: writes x down, or leaves in x what it differs by.
-    /// Returns: the first row that has to be multiplied; those before it do not differ.
+    /// Called before the product of x [count, cols]: records x, or subtracts the recorded input
+    /// from it. Returns: the first row that has to be multiplied; rows before it do not differ.
     int take_input(const task_runner& tasks, float* x, int count, int cols);
-    /// After the product of the rows from `first` on: writes every job's y down, or adds the
-    /// recorded one; rows before `first` become the recorded ones.
+    /// Called after the product of the rows from `first` on: records each job's y, or adds the
+    /// recorded output to it; rows before `first` become copies of the recorded output.
     void take_outputs(const task_runner& tasks, std::span<const linear_job> jobs, int first,
                       int count);
 

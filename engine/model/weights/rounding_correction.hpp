@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Quantised weights meet activations rounded to 8 bits; this adds what the rounding left out.
-// Owner: transformer. Thread: add() is called by one thread at a time and uses the arena's threads.
-// Exactness: every row by itself.
+// Compensates the rounding of activations to 8 bits in products with quantised weights: multiplies
+// the rounding error, too, and adds that product. Owner: transformer. Thread: add() is called by
+// one thread at a time and uses the arena's threads. Exactness: every row by itself.
 
 #include <span>
 
@@ -15,13 +15,13 @@ namespace semantic::engine {
 
 class rounding_correction {
   public:
-    /// `inputs_max`: columns of the widest matrix; `outputs_max`: rows of all matrices of one call.
+    /// `inputs_max`: columns of the widest matrix; `outputs_max`: the most rows that the matrices
+    /// of one call have together.
     rounding_correction(const kernel_table& kernels, const task_runner& tasks, int rows_max,
                         int inputs_max, int outputs_max);
 
-    /// job.y += W (x - what 8 bits keep of x) for every job whose weights are quantised; x is used
-    /// up when there is one. Shape: x [count, cols]; every job.y [count, weights->rows], without
-    /// gaps.
+    /// job.y += W (x - round8(x)) for every job whose weights are quantised; then x is overwritten.
+    /// Shape: x [count, cols]; every job.y [count, weights->rows], contiguous.
     void add(std::span<const linear_job> jobs, float* x, int count, int cols);
 
   private:

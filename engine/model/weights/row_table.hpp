@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// A matrix of which single rows are read where they lie in the model's file, so that no more of it
-// is in memory than the system keeps of the file: the inputs of Gemma 4's layers are more than half
-// of its small models. Owner: model_weights, with the file. Thread: any.
+// A matrix whose rows are read one by one from the mapped model file, so that it takes no memory
+// apart from the page cache: Gemma 4's per-layer embeddings are more than half of its small models.
+// Owner: model_weights, with the file. Thread: any.
 
 #include <cstddef>
 #include <span>
@@ -16,8 +16,8 @@ namespace semantic::engine {
 class row_table {
   public:
     row_table() = default;
-    /// `tensor` lies in a file that outlives this. Requires: [rows, cols], floats or blocks that
-    /// can_dequantize(); rows of whole blocks.
+    /// `tensor`: [rows, cols] of floats, or of blocks that can_dequantize() and that fill whole
+    /// rows. Its file must outlive this.
     explicit row_table(const stored_tensor& tensor)
         : bytes_(tensor.bytes),
           type_(type_of(tensor)),
@@ -26,7 +26,7 @@ class row_table {
 
     bool empty() const noexcept { return bytes_.empty(); }
     int cols() const noexcept { return cols_; }
-    /// Blocks while the system reads the file. out [cols()]: written.
+    /// Writes one row to out [cols()]. Blocks while the system reads the file.
     void read(int row, std::span<float> out) const {
         const std::size_t first = static_cast<std::size_t>(row) * row_bytes_;
         dequantize(type_, bytes_.subspan(first, row_bytes_), out);

@@ -27,7 +27,7 @@ std::string shown(const std::vector<std::int64_t>& shape) {
     return text + "]";
 }
 
-/// Dimensions of one element lie nowhere: files leave them out or not.
+/// The shape without dimensions of 1: some files have them and some do not.
 std::vector<std::int64_t> without_ones(std::vector<std::int64_t> shape) {
     std::erase(shape, 1);
     return shape;
@@ -50,7 +50,7 @@ std::vector<std::int64_t> shape_of(const row_range& rows, int width) {
     return shape;
 }
 
-/// The bytes of `count` rows of a tensor from the range's first on.
+/// Sets a part of a plan to the bytes of `count` rows of a tensor, from range.first on.
 void add_rows(packing& plan, int part, const found_tensor& t, const row_range& range, int count) {
     std::size_t rows = 1;
     for (const std::int64_t each : range.lead) rows *= static_cast<std::size_t>(each);
@@ -71,7 +71,8 @@ float read_element(dtype type, const std::byte* at) {
     return type == dtype::f16 ? to_float(bits) : bfloat_to_float(bits);
 }
 
-/// What a matrix of `kind` becomes. What is packed as tightly already stays as it is.
+/// The kind that a matrix of `kind` is packed as under --weights. Kinds that are as small already
+/// stay.
 weight_kind kind_in(weight_form form, weight_kind kind) {
     const bool floats =
         kind == weight_kind::f32 || kind == weight_kind::f16 || kind == weight_kind::bf16;
@@ -236,7 +237,7 @@ void tensor_reader::mlx_parts(const std::string& name, int bits, const row_range
     add_rows(plan, 2, *biases, from, rows);
 }
 
-/// Blocks that no kernel reads as they are become floats, which changes no weight.
+/// Plans GGUF blocks. Types that no kernel supports become floats, which does not change a weight.
 void tensor_reader::block_parts(const row_range& from, const found_tensor& t, packing& plan) {
     const packed_matrix& out = *plan.to;
     const bool transposed = plan.order.transposed;
@@ -246,7 +247,8 @@ void tensor_reader::block_parts(const row_range& from, const found_tensor& t, pa
     add_rows(plan, 0, t, from, transposed ? out.cols : out.rows);
 }
 
-/// Eight codes to a word: the bytes lie as MXFP4's own blocks do.
+/// Plans MLX's mxfp4, which has eight codes a word: its bytes are in the same order as MXFP4
+/// blocks.
 void tensor_reader::mlx_mxfp4_parts(const std::string& name, const row_range& from, packing& plan) {
     const int rows = plan.to->rows, cols = plan.to->cols;
     if (plan.order.transposed) {
@@ -297,7 +299,8 @@ void tensor_reader::mxfp4_parts(const std::string& name, int expert, packing& pl
     add_expert_part(plan, 1, *scales, expert);
 }
 
-/// The kernels' groups of 64 inputs decide what can be quantised.
+/// Completes a plan: decides the packed kind and the place in the arena. Only matrices whose inputs
+/// are a multiple of 64 can be quantised.
 void tensor_reader::place(packing plan, precision precision) {
     if (failed()) return;
     packed_matrix& out = *plan.to;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Looks a model's tensors up by name, checks them against what the config asks for, and notes what
-// is to be packed and where to. Used by weights.cpp and weight_plan.cpp only.
-// Owner: model_weights::load, on its stack. What it notes points into the files, which outlive it.
+// Looks up a model's tensors by name, checks their shapes and types, and makes a list of the
+// matrices to pack (`plans`). Used by weights.cpp and weight_plan.cpp only. Owner:
+// model_weights::load, on its stack. The plans point into the files, which must outlive them.
 // Thread: one.
 
 #include <cstddef>
@@ -24,47 +24,51 @@ struct found_tensor {
     const stored_tensor* view;
 };
 
-/// Which rows of a tensor a matrix takes. A tensor of more than two dimensions counts as its last
-/// two, one below the other.
+/// The rows of a tensor that a matrix consists of. A tensor of more than two dimensions counts as
+/// one matrix with as many columns as its last dimension.
 struct row_range {
-    std::vector<std::int64_t> lead;  // the tensor's dimensions but the last
+    std::vector<std::int64_t> lead;  // all dimensions of the tensor but the last
     int first = 0;
 };
 
 /// Whether --weights may quantise a matrix.
 enum class precision { free, as_stored };
 
-/// Finds, checks and plans; the first complaint is kept and later look-ups do nothing.
+/// After the first error (complaint()) all later look-ups do nothing, so that callers ask for all
+/// tensors and check once at the end.
 class tensor_reader {
   public:
     /// `files` and `config` must outlive the reader.
     tensor_reader(const std::vector<weight_file>& files, const model_config& config,
                   weight_form form);
 
-    /// NAME.weight, or the MLX triple NAME.weight, NAME.scales, NAME.biases (no biases as mxfp4),
-    /// as a matrix to pack later. Shape: [rows, cols].
+    /// Plans a matrix [rows, cols] from NAME.weight, or from MLX's NAME.weight, NAME.scales and
+    /// NAME.biases (no biases for mxfp4). `out` is filled when it is packed.
     void matrix(const std::string& name, int rows, int cols, packed_matrix& out,
                 precision precision = precision::free);
-    /// The same of some rows of NAME.weight or, `transposed`, of their transpose [cols, rows].
-    /// Affine groups run across a transpose's products, so its quantised weights become f16.
+    /// The same from some rows of NAME.weight or, if `transposed`, from their transpose [cols,
+    /// rows]. MLX's groups run along the other dimension of a transpose, so its quantised weights
+    /// become f16.
     void part(const std::string& name, const row_range& from, bool transposed, int rows, int cols,
               packed_matrix& out, precision precision = precision::free);
-    /// A small tensor, widened to f32 at once. Its dimensions may be any that hold `count`.
+    /// Reads a small tensor of `count` elements, of any dimensions, as f32, at once.
     void vector(const std::string& name, int count, std::vector<float>& out);
-    /// A tensor [rows, cols] of floats as its transpose [cols, rows], at once.
+    /// Reads the transpose [cols, rows] of a tensor [rows, cols] of floats, at once.
     void transposed(const std::string& name, int rows, int cols, std::vector<float>& out);
+    /// As matrix(), with NAME.bias if `has_bias`.
     void linear(const std::string& name, int rows, int cols, bool has_bias, linear_weights& out,
                 precision precision = precision::free);
-    /// A tensor [rows, cols] whose rows are read from the file while the model runs.
+    /// Sets up a tensor [rows, cols] whose rows are read from the file while the model runs.
     void table(const std::string& name, int rows, int cols, row_table& out);
-    /// A tensor that the files may have and the model does not need.
+    /// Says that the model does not need this tensor, which the files may have.
     void leave_out(const std::string& name);
 
-    /// Expert `expert` of a tensor [experts, ...] that holds one matrix of each: floats or, as
-    /// NAME_blocks and NAME_scales, MXFP4, which is not transposed.
+    /// As part(), for expert `expert` of a tensor [experts, ...] with one matrix for each expert:
+    /// floats, or MXFP4 as NAME_blocks and NAME_scales, which is not transposed.
     void expert_matrix(const std::string& name, int expert, int rows, int cols, source_order order,
                        packed_matrix& out);
-    /// The elements of row `expert` of a tensor [experts, count * turns] that are of this turn.
+    /// Reads the elements of row `expert` of a tensor [experts, count * turns] that belong to
+    /// order.turn.
     void expert_vector(const std::string& name, int expert, int count, source_order order,
                        std::vector<float>& out);
 
@@ -72,25 +76,26 @@ class tensor_reader {
     bool failed() const { return !complaint_.what.empty(); }
     const storage::failure& complaint() const { return complaint_; }
     const std::vector<packing>& plans() const { return plans_; }
-    /// Of the arena that all plans are packed into.
+    /// Bytes of the arena that all plans are packed into.
     std::size_t bytes() const { return bytes_; }
-    /// Whether the files must stay open: a table is in use.
+    /// Whether the files must stay open, because a table() is read while the model runs.
     bool reads_on() const { return reads_on_; }
-    /// Whether a matrix is held in another form than the files have it because of --weights.
+    /// Whether --weights makes some matrix another form than the files have.
     bool quantises() const { return quantises_; }
-    /// Puts the plans into the order in which their files have them, so that a sweep over the files
-    /// fills the arena from its first byte to its last.
+    /// Sorts the plans in the order of the files, so that reading the files from start to end fills
+    /// the arena from start to end.
     void order_by_source();
-    /// Of what is packed, in which form and where: two models with the same one have the same arena
-    /// if their files have the same bytes.
+    /// A hash of the plans: what is packed, in which form and where. Models with equal digests and
+    /// equal files have equal arenas.
     storage::block_hash digest() const;
-    /// Complains of a tensor of a GGUF that nothing has asked for: the model would not be what its
-    /// file says. Layers that predict further tokens are known (gguf_names.hpp).
+    /// Complains if a GGUF has a tensor that was not asked for, because then the model is not what
+    /// its metadata says. Layers that predict further tokens are ignored (gguf_names.hpp).
     void refuse_unused();
-    /// The plan's names of tensors that nothing has asked for.
+    /// The names of tensors that were not asked for.
     std::vector<std::string> list_unused() const;
 
   private:
+    /// Each fills the parts of a plan from tensors in one format.
     void mlx_parts(const std::string& name, int bits, const row_range& from, packing& plan);
     void mlx_mxfp4_parts(const std::string& name, const row_range& from, packing& plan);
     void mxfp4_parts(const std::string& name, int expert, packing& plan);
@@ -104,7 +109,7 @@ class tensor_reader {
 
     const model_config& config_;
     const weight_form form_;
-    std::map<const weight_file*, std::size_t> number_of_;  // of a file among all
+    std::map<const weight_file*, std::size_t> number_of_;  // the file's index among all files
     std::map<std::string, found_tensor, std::less<>> tensors_;
     std::set<const stored_tensor*> used_;
     std::set<const stored_tensor*> left_out_;

@@ -22,15 +22,15 @@ namespace {
 using storage::errc;
 using storage::failure;
 
-/// Source bytes that one packing task takes; how far the packed copy and its source may overlap in
-/// memory, for each thread.
+/// Source bytes of one packing task: so much of source and packed copy is in memory at once, for
+/// each thread.
 constexpr std::size_t task_source_bytes = 1u << 20;
-/// Packed bytes that are written at once while as many are packed.
+/// Packed bytes of a window: one is written while the next is packed.
 constexpr std::size_t window_bytes = 32u << 20;
-/// What an f16 scale or bias can hold.
+/// The largest f16 number, for scales and biases.
 constexpr float quantized_weight_max = 65504.0f;
 
-/// Source bytes of the rows [begin, end) of a part whose rows all take the same space.
+/// The source bytes of the rows [begin, end) of a part with `rows` rows of equal size.
 std::span<const std::byte> row_bytes(std::span<const std::byte> part, int rows, int begin,
                                      int end) {
     const std::size_t each = part.size() / static_cast<std::size_t>(rows);
@@ -82,7 +82,7 @@ float scale_at(scale_kind kind, std::span<const std::byte> part, std::size_t ind
     return value;
 }
 
-/// Element `at` of a matrix of MLX words, as the kernels would widen it.
+/// Element `at` of a matrix of MLX words as a float, with the same rounding as the kernels.
 float unpacked(const packing& plan, std::size_t at) {
     const bool eight = plan.kind == weight_kind::q8;
     const auto word = std::to_integer<unsigned>(plan.parts[0][eight ? at : at / 2]);
@@ -92,8 +92,8 @@ float unpacked(const packing& plan, std::size_t at) {
                     scale_at(plan.scales, plan.parts[2], at / group_size));
 }
 
-/// One tile's rows of a transposed matrix, in the order that pack_float reads: floats as they are,
-/// MLX words as f16.
+/// Copies one tile's rows of a transposed matrix to `out`, in the order that pack_float reads;
+/// floats as they are, MLX words as f16.
 void gather_tile(const packing& plan, int tile, std::vector<std::byte>& out) {
     const packed_matrix& to = *plan.to;
     const std::size_t each = element_bytes(plan.kind);
@@ -119,14 +119,14 @@ std::byte* tile_at(const packing& plan, int tile, std::byte* arena) {
     return arena + plan.offset + static_cast<std::size_t>(tile) * plan.to->tile_bytes();
 }
 
-/// The matrix of one tile alone.
+/// A matrix that consists of one tile of the plan's.
 packed_matrix one_tile(const packing& plan, int tile) {
     packed_matrix one = *plan.to;
     one.rows = std::min(lane_count, one.rows - tile * lane_count);
     return one;
 }
 
-/// One tile's rows as the source has them, in the matrix's order.
+/// Copies one tile's rows to `out`, in the order of the matrix.
 void gather_rows(const packing& plan, int tile, std::vector<std::byte>& out) {
     const int first = tile * lane_count, rows = one_tile(plan, tile).rows;
     const std::size_t each = plan.parts[0].size() / static_cast<std::size_t>(plan.to->rows);
@@ -138,7 +138,7 @@ void gather_rows(const packing& plan, int tile, std::vector<std::byte>& out) {
     }
 }
 
-/// Blocks in the form that the kernels read.
+/// Packs GGUF blocks of a type that the kernels support.
 std::optional<failure> pack_block_tiles(const packing_task& task, std::byte* arena) {
     const packing& plan = *task.plan;
     const packed_matrix& to = *plan.to;
@@ -163,7 +163,7 @@ void pack_transposed(const packing_task& task, std::byte* arena) {
     }
 }
 
-/// Floats whose rows lie in another order.
+/// Packs floats whose rows have another order in the source.
 void pack_reordered(const packing_task& task, std::byte* arena) {
     const packing& plan = *task.plan;
     std::vector<std::byte> rows;
@@ -173,7 +173,7 @@ void pack_reordered(const packing_task& task, std::byte* arena) {
     }
 }
 
-/// Packs blocks as the floats that they encode.
+/// Packs GGUF blocks as floats.
 std::optional<failure> pack_dequantized(const packing_task& task, std::byte* arena) {
     const packing& plan = *task.plan;
     const auto cols = static_cast<std::size_t>(plan.to->cols);
@@ -208,7 +208,7 @@ std::optional<failure> pack_dequantized(const packing_task& task, std::byte* are
     return std::nullopt;
 }
 
-/// Quantises a matrix on its way, a tile at a time.
+/// Quantises a matrix of floats while it is packed, one tile at a time.
 class tile_quantizer {
   public:
     tile_quantizer(const kernel_table& kernels, const packing& plan)
@@ -283,7 +283,7 @@ std::optional<failure> pack_quantized(const kernel_table& kernels, const packing
     return std::nullopt;
 }
 
-/// Exponent 255 is the format's NaN: one would make every logit one.
+/// Packs MXFP4. Fails on the exponent 255, the format's NaN, which would spoil all logits.
 std::optional<failure> pack_mxfp4_tiles(const packing_task& task, std::byte* arena) {
     const packing& plan = *task.plan;
     const packed_matrix& to = *plan.to;
@@ -308,7 +308,7 @@ std::optional<failure> pack_mxfp4_tiles(const packing_task& task, std::byte* are
     return std::nullopt;
 }
 
-/// Lets the pages go that no other task needs.
+/// Releases the source pages of a task that no other task needs.
 void drop_source(const packing_task& task) {
     const packing& plan = *task.plan;
     if (plan.order.transposed || plan.order.rope_dim > 0) {
@@ -353,12 +353,12 @@ std::optional<failure> pack(const kernel_table& kernels, const packing_task& tas
     return bad;
 }
 
-/// Where another branch of the arena's work throws, TBB leaves out what is left here, without a
-/// word.
+/// The error for tasks that did not run: if another task in the arena throws, TBB silently skips
+/// those that are left.
 failure cancelled() { return {errc::io, "loading was given up"}; }
 
-/// Runs the tasks on the threads of the calling arena; after a failure no more are begun.
-/// `arena`: where byte 0 of the arena is or, of a window of it, would be.
+/// Runs the tasks on the threads of the calling arena; after a failure no more are begun. `arena`:
+/// the address of byte 0 of the arena; for a window, where byte 0 would be.
 std::optional<failure> run_tasks(const kernel_table& kernels, std::span<const packing_task> tasks,
                                  std::byte* arena, read_counter& counter) {
     std::atomic<bool> failed{false};
@@ -386,14 +386,15 @@ std::size_t begin_of(const packing_task& task) {
            static_cast<std::size_t>(task.tile_begin) * task.plan->to->tile_bytes();
 }
 
-/// Consecutive bytes of the arena while they are packed, and the tasks that do it.
+/// Consecutive bytes of the arena, and the tasks that pack them.
 struct window {
     std::size_t begin = 0, end = 0;
     std::span<const packing_task> tasks;
     std::vector<std::byte> bytes{};
 };
 
-/// The next tasks whose bytes fill a window. `arena_bytes`: where the last one ends.
+/// Fills `next` with the next tasks, as many as fill a window from byte `begin` on, and removes
+/// them from `tasks`. `arena_bytes`: the end of the last task.
 void advance(window& next, std::size_t begin, std::span<const packing_task>& tasks,
              std::size_t arena_bytes) {
     std::size_t count = 0;
@@ -404,7 +405,7 @@ void advance(window& next, std::size_t begin, std::span<const packing_task>& tas
     }
     next.tasks = tasks.first(count);
     tasks = tasks.subspan(count);
-    next.bytes.assign(next.end - next.begin, std::byte{0});  // what lies between matrices is 0
+    next.bytes.assign(next.end - next.begin, std::byte{0});  // zeros between matrices
 }
 
 }  // namespace
@@ -447,7 +448,7 @@ void read_counter::add(const packing& plan, int tile_begin, int tile_end) {
     progress_(fraction, files_);
 }
 
-/// Returns: the bytes of all files.
+/// Adds the tiles' source bytes to `sums`, by file. Returns: their sum.
 double read_counter::count(const packing& plan, int tile_begin, int tile_end,
                            std::vector<double>& sums) const {
     const double share = static_cast<double>(tile_end - tile_begin) / plan.to->tiles();

@@ -9,7 +9,7 @@ namespace semantic::engine {
 
 namespace {
 
-/// Queries, keys and values in three tensors, or in one, as Phi has them.
+/// Plans the projections to queries, keys and values: three tensors, or one (Phi).
 void plan_attention(tensor_reader& reader, const model_config& c, const layer_config& kind,
                     const std::string& prefix, layer_weights& layer) {
     const int dim = c.head_dim_of(kind), query_heads = c.heads * dim,
@@ -42,9 +42,9 @@ void plan_attention(tensor_reader& reader, const model_config& c, const layer_co
         reader.leave_out(prefix + name);
 }
 
-/// kv_b_proj would expand a latent to every head's key and value, in turns. Its key rows are kept
-/// transposed: they carry a query to the latent instead. Where keys and values lie apart
-/// (k_b_proj, v_b_proj: a matrix for each head), those of keys are transposed already.
+/// Plans latent attention. kv_b_proj has for each head in turn the rows that expand a latent to its
+/// key and to its value. Those of keys are packed transposed, because they multiply queries
+/// instead. In files with separate k_b_proj and v_b_proj those of keys are transposed already.
 void plan_latent_attention(tensor_reader& reader, const model_config& c, const std::string& prefix,
                            layer_weights& layer) {
     const latent_config& l = c.latent;
@@ -80,7 +80,7 @@ void plan_latent_attention(tensor_reader& reader, const model_config& c, const s
     }
 }
 
-/// -exp(A_log), which a GGUF holds instead.
+/// Reads the decays -exp(A_log); a GGUF has these themselves.
 void plan_decay(tensor_reader& reader, const std::string& prefix, int heads,
                 std::vector<float>& out) {
     if (!reader.contains(prefix + "A_log")) return reader.vector(prefix + "A", heads, out);
@@ -103,7 +103,8 @@ void plan_short_convolution(tensor_reader& reader, const model_config& c, const 
     reader.linear(prefix + "out_proj", c.hidden, c.hidden, biases, layer.o);
 }
 
-/// Inputs, and rates and steps, lie apart or fused, key head by key head.
+/// Plans the delta rule. The inputs' matrices, and those of rates and steps, are separate or fused,
+/// ordered by key head.
 void plan_delta_rule(tensor_reader& reader, const model_config& c, const std::string& prefix,
                      layer_weights& layer) {
     const recurrence_config& shape = c.recurrence;
@@ -144,8 +145,7 @@ void plan_state_space(tensor_reader& reader, const model_config& c, const std::s
     reader.linear(prefix + "out_proj", c.hidden, width, false, layer.o);
 }
 
-/// Gate and up in one tensor, one below the other, as Granite's and Phi's folders have them; or
-/// apart.
+/// Plans an MLP. Gate and up are one tensor, one below the other (Granite, Phi), or separate.
 void plan_mlp(tensor_reader& reader, const model_config& c, const std::string& prefix, int inner,
               gated_weights& mlp) {
     for (const auto& [both, last] :

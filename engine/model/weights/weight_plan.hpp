@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Which tensors a model has, by name and shape, and where in model_weights they go. Used by
+// Lists the tensors of a model, by name and shape, and their members in model_weights. Used by
 // weights.cpp only. Thread: one.
 
 #include "engine/model/config/model_config.hpp"
@@ -9,8 +9,8 @@
 
 namespace semantic::engine {
 
-/// Asks `in` for every tensor of the model; what is missing or wrong is in.complaint() afterwards.
-/// `out` must stay where it is until its matrices are packed.
+/// Asks `reader` for every tensor of the model. Afterwards reader.complaint() says what is missing
+/// or wrong, if anything. `out` must not be moved until its matrices are packed.
 void plan_weights(tensor_reader& reader, const model_config& config, model_weights& out);
 
 }  // namespace semantic::engine

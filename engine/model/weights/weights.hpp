@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// A model's tensors, checked against its config and packed for the kernels.
-// Owner: transformer. Immutable after load; safe from any thread.
-// Memory: packed weights lie in one mapping, of a file (engine/model/packed) or anonymous; source
-// pages are let go as soon as they are packed, so that a model is never held twice. Of a table of
-// which a token needs one row, the rows stay in the source file and are read there (row_table).
+// The weights of a model, checked against its config and packed for the kernels. Owner:
+// transformer. Immutable after load; safe from any thread. Memory: all packed weights are in one
+// mapping, of a file (engine/model/packed) or anonymous. Source pages are released as soon as they
+// are packed, so that a model is never in memory twice. Tables of which a token needs one row stay
+// in the source file (row_table).
 
 #include <cstddef>
 #include <cstdint>
@@ -35,7 +35,7 @@ struct linear_weights {
     }
 };
 
-/// y = down(act(gate(x)) * up(x)), or down(act(up(x))) where the gate is empty.
+/// y = down(act(gate(x)) * up(x)); without a gate y = down(act(up(x))).
 struct gated_weights {
     linear_weights gate, up;  // [inner, hidden]
     linear_weights down;      // [hidden, inner]
@@ -43,14 +43,13 @@ struct gated_weights {
 
 /// The weights of a recurrent mixer, without its norm and its output projection.
 struct recurrent_weights {
-    /// delta_rule: rows of queries, of keys, of values; or all of these and `gate`'s together, key
-    /// head by key head, where `gate` is empty. state_space: of the gate, of values, of keys (B),
-    /// of queries (C), of steps. short_convolution: of the gate before it, of the gate after it, of
-    /// its input.
+    /// The projection to the mixer's inputs; its rows, in order. delta_rule: queries, keys, values;
+    /// if `gate` is empty these and the gate's, ordered by key head. state_space: gate, values,
+    /// keys (B), queries (C), steps. short_convolution: gate before, gate after, input.
     linear_weights inputs;
     linear_weights gate;             // delta_rule: [value_width, hidden], or empty
-    linear_weights rates, steps;     // delta_rule: b and a, [value_heads, hidden]; or
-    linear_weights rates_and_steps;  // both, key head by key head
+    linear_weights rates, steps;     // delta_rule: b and a, [value_heads, hidden]; or empty
+    linear_weights rates_and_steps;  // delta_rule: both in one, ordered by key head; or empty
     std::vector<float> taps;         // [taps, channels], the oldest column's first
     std::vector<float> taps_bias;    // [channels] or empty
     std::vector<float> decay;        // -exp(A_log), [value_heads]
@@ -59,52 +58,52 @@ struct recurrent_weights {
     std::vector<float> norm;         // delta_rule: [value_dim]; state_space: [value_width]
 };
 
-/// How a layer reads what it gets of a token by its id (model_config::layer_input_dim).
+/// The weights of a layer's per-layer embeddings (model_config::layer_input_dim).
 struct layer_input_weights {
     linear_weights gate;           // [layer_input_dim, hidden]
     linear_weights projection;     // [hidden, layer_input_dim]
     std::vector<float> post_norm;  // [hidden]
 };
 
-/// Of a mixture next to an MLP (mixture_config::beside_mlp).
+/// The norms of experts that run next to an MLP (mixture_config::beside_mlp).
 struct mixture_norms {
     std::vector<float> router;         // [hidden], before the router, scaled
     std::vector<float> experts;        // [hidden], before the experts
     std::vector<float> mlp_post;       // [hidden], after the MLP
     std::vector<float> experts_post;   // [hidden], after the experts' sum
-    std::vector<float> expert_scales;  // [experts], of their shares
+    std::vector<float> expert_scales;  // [experts], factors of their weights
 };
 
 struct layer_weights {
     std::vector<float> mixer_norm;  // [hidden], or empty: there is no mixer, or no norm before it
-    /// [query_width, hidden or query rank]; where attention is gated, of each head its query and
-    /// then its gate.
+                                    /// [query_width, hidden or query rank]; with gated attention
+                                    /// each head's query and then its gate.
     linear_weights q;
-    linear_weights k, v;                                // [kv_heads * head_dim, hidden]
-    std::vector<float> q_norm, k_norm;                  // [head_dim], of all heads, or empty
-    linear_weights o;                                   // [hidden, width of a mixer's result]
+    linear_weights k, v;                // [kv_heads * head_dim, hidden]
+    std::vector<float> q_norm, k_norm;  // [head_dim]; joint norms: of all heads; or empty
+    linear_weights o;                   // [hidden, width of a mixer's result]
     std::vector<float> mixer_post_norm, mlp_post_norm;  // [hidden] or empty
-    std::vector<float> mlp_norm;                        // [hidden], or empty alike
+    std::vector<float> mlp_norm;                        // [hidden] or empty
     std::vector<float> sinks;                           // [heads] or empty
     // Latent attention only, in place of k and v.
     linear_weights q_down;            // [query rank, hidden] or empty
     std::vector<float> q_down_norm;   // [query rank] or empty
     linear_weights kv_down;           // [rank + rope_dim, hidden]
     std::vector<float> kv_down_norm;  // [rank]
-    std::vector<packed_matrix> k_up;  // a head's query to the latent: [rank, plain_dim]
-    std::vector<packed_matrix> v_up;  // the latent to a head's value: [value_dim, rank]
+    std::vector<packed_matrix> k_up;  // for each head, query to latent: [rank, plain_dim]
+    std::vector<packed_matrix> v_up;  // for each head, latent to value: [value_dim, rank]
     recurrent_weights recurrent;      // of recurrent mixers only
     gated_weights mlp;                // of a mixture: the shared experts, or the MLP next to it
     linear_weights router;            // [experts, hidden] or empty
-    std::vector<float> choice_bias;   // [experts], added to scores to choose by; or empty
-    linear_weights shared_gate;       // [1, hidden]: how much the shared experts count; or empty
+    std::vector<float> choice_bias;   // [experts], added to scores for the choice only; or empty
+    linear_weights shared_gate;       // [1, hidden], gate of the shared experts; or empty
     std::vector<gated_weights> experts;
     layer_input_weights input;
     mixture_norms norms;
-    float scale = 1.0f;  // of the stream after the layer
+    float scale = 1.0f;  // factor of the residual stream after the layer
 };
 
-/// Anonymous memory on huge pages where the system has them, page-aligned.
+/// Anonymous, page-aligned memory, on huge pages if the system has them.
 class weight_arena {
   public:
     weight_arena() = default;
@@ -126,21 +125,21 @@ class weight_arena {
     std::size_t bytes_ = 0;
 };
 
-/// What reading a model's weights would come to.
+/// The result of checking a model's files without reading the weights.
 struct weight_check {
     std::uint64_t bytes = 0;  // of the packed weights
-    /// Tensors that the files have and the language model does not: of pictures, or of layers that
+    /// Tensors of the files that are not used, such as those for pictures, or of layers that
     /// predict further tokens. Sorted.
     std::vector<std::string> left_out;
 };
 
 class model_weights {
   public:
-    /// Blocks. Reads a folder's safetensors or a GGUF file (weight_files.hpp). Packs in parallel
-    /// inside the calling thread's arena, and on the way quantises as `how.form` says: matrices
-    /// whose inputs are no multiple of 64 and routers stay as they are. Where how.packed is given,
-    /// what was packed before is used, and what is packed now is kept there, from one reading of
-    /// the files; where that fails, weights_origin says why, and they are packed into memory.
+    /// Blocks. Reads a folder's safetensors or a GGUF file (weight_files.hpp), and packs the
+    /// weights in parallel on the threads of the calling arena. Quantises as `how.form` says,
+    /// except for routers and matrices whose inputs are no multiple of 64. With how.packed, weights
+    /// that an earlier start has packed are mapped from there; otherwise they are packed now and
+    /// kept there. If they cannot be kept, origin() says why, and they are packed into memory.
     /// `progress` may be empty; it is called from any thread of the arena, one call at a time.
     /// Errors: not_found, corrupt, incompatible; each names the file, tensor, shape, type or value
     /// at fault.
@@ -149,8 +148,8 @@ class model_weights {
                                                const weight_loading& how,
                                                const weights_progress& progress);
 
-    /// Blocks. What load() would say of the files' names, shapes and types, without reading their
-    /// values.
+    /// Blocks. Checks the files' names, shapes and types as load() does, without reading values.
+    /// Errors: as load().
     static storage::result<weight_check> check(const std::string& model, const model_config& config,
                                                weight_form form);
 
@@ -158,23 +157,23 @@ class model_weights {
     std::vector<layer_weights> layers;
     std::vector<float> final_norm;  // [hidden]
     packed_matrix head;             // [vocabulary, hidden]; the embedding itself when tied
-    // Where layers get something of a token by its id.
+    // Per-layer embeddings, for models that have them.
     row_table layer_inputs;                 // [vocabulary, layers * layer_input_dim]
     linear_weights layer_input_projection;  // [layers * layer_input_dim, hidden]
     std::vector<float> layer_input_norm;    // [layer_input_dim]
 
     std::uint64_t bytes() const noexcept { return file_ ? file_->bytes().size() : arena_.bytes(); }
     const weights_origin& origin() const noexcept { return origin_; }
-    /// XXH3-128 over the XXH3-128 of every file, in name order; another one when loading quantised
-    /// a matrix.
+    /// A hash of all weights: XXH3-128 over the XXH3-128 of each file, in the order of their names,
+    /// and over the form if loading has quantised a matrix.
     const storage::block_hash& hash() const noexcept { return hash_; }
 
   private:
     friend class weight_loader;
 
-    weight_arena arena_;                // empty where the weights are a file's pages
-    std::optional<packed_file> file_;   // these
-    std::vector<weight_file> sources_;  // where rows of layer_inputs are read; else empty
+    weight_arena arena_;                // empty if the weights are mapped from file_
+    std::optional<packed_file> file_;   // set if they are
+    std::vector<weight_file> sources_;  // kept open for layer_inputs; else empty
     storage::block_hash hash_;
     weights_origin origin_;
 };
