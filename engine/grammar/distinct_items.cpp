@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Arrays whose elements are all different: the written elements are remembered as a set of values
-// or, where these are many, as the last of them, after which only later ones may follow.
+// Arrays whose elements are all different. The grammar remembers which values were written: as a
+// set of values or, if these are many, as the last one, after which only later ones may follow.
 
 #include <boost/json.hpp>
 
@@ -22,7 +22,7 @@ using sequence = grammar_builder::sequence;
 
 constexpr std::size_t any_order_max = 10;
 constexpr std::size_t values_max = 1000;
-constexpr std::size_t counted_states_max = 20'000;  // values times those that are counted
+constexpr std::size_t counted_states_max = 20'000;  // number of values times number of counts
 
 // 1 and 1.0 are the same value.
 boost::json::value comparable(const boost::json::value& value) {
@@ -67,7 +67,7 @@ class distinct_writer {
         return sets_[set] = builder_.any_of(std::move(ways));
     }
 
-    // Backwards: each value comes or not, and then later ones.
+    // In the order of `values`, built from the last one: each value comes or not, then later ones.
     symbol in_order() {
         std::vector<symbol> later, here;  // [written]
         for (int n = 0; n <= most_; ++n) later.push_back(builder_.any_of(end(n)));

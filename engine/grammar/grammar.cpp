@@ -12,16 +12,16 @@ namespace semantic::engine {
 namespace {
 
 constexpr int one_by_one_max = 10'000;
-// The bytes of a rule, an alternative and a set of bytes without their symbols, including the
-// heap's overhead.
+// Memory of a rule, of an alternative and of a set of bytes, without symbols, including the heap's
+// overhead.
 constexpr std::size_t rule_bytes =
     sizeof(std::vector<grammar::sequence>) + sizeof(grammar::repetition) + sizeof(int) + 32;
 constexpr std::size_t alternative_bytes = sizeof(grammar::sequence) + 16;
 constexpr std::size_t set_bytes = 2 * sizeof(byte_set) + 32;
 
-// What each rule takes at least. Knuth's generalisation of Dijkstra's algorithm: whichever rule is
-// complete with the fewest bytes, of those that are made of complete ones alone, is complete next.
-// Each symbol is looked at once, so nobody's grammar takes long because of how its rules lie.
+// Finds the fewest bytes that each rule matches, by Knuth's generalisation of Dijkstra's algorithm:
+// of the alternatives whose rules are all complete, the one with the fewest bytes completes its
+// rule next. Each symbol is looked at once, so the time does not depend on the order of rules.
 // Source: D. E. Knuth, A Generalization of Dijkstra's Algorithm, Inf. Proc. Letters 6 (1977).
 class least_bytes_finder {
   public:
@@ -65,7 +65,7 @@ class least_bytes_finder {
     };
     using candidate = std::pair<int, std::uint32_t>;  // bytes, rule
 
-    /// Those that hold no set without bytes: these are never complete.
+    /// Alternatives without an empty set of bytes; others can never be completed.
     template <class Visit>
     void for_each_alternative(Visit visit) const {
         for (std::size_t rule = 0; rule < grammar_.rules.size(); ++rule)
@@ -187,8 +187,8 @@ grammar_builder::symbol grammar_builder::repeat(const sequence& unit, int least,
     return rest;
 }
 
-// Whole blocks, and after them fewer units than a block has: each count is written in one way, with
-// rules as many as its square root.
+// Repetitions of many units: whole blocks of sqrt(count) units, and after them fewer units than a
+// block. Each count has one way to be written, and the rules are as many as the square root of it.
 grammar_builder::symbol grammar_builder::repeat_in_blocks(const sequence& unit, int least,
                                                           int most) {
     const int block = static_cast<int>(std::sqrt(std::max(least, most)));

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// A context-free grammar over bytes and special tokens: what an answer may look like. Built once,
-// then immutable and safe to share between threads. Whatever builds one charges a budget.
+// A context-free grammar over bytes and special tokens, which describes the answers that a request
+// allows. Built once, then immutable and safe to share between threads. Code that builds one
+// charges a work budget.
 
 #include <array>
 #include <bitset>
@@ -29,31 +30,32 @@ struct grammar {
     };
     using sequence = std::vector<symbol>;  // one after another; empty: nothing at all
 
-    /// A rule of a repetition that is written out, one rule for each time: what is still to come
-    /// of `chain` (0: none), whose rules are alike in all else.
+    /// A repetition is written as a chain of rules, one for each time. This marks a rule as part of
+    /// a chain, and says how many times are left from it on. The rules of a chain are otherwise
+    /// alike.
     struct repetition {
-        std::uint32_t chain = 0;
+        std::uint32_t chain = 0;  // number of the chain; 0: none
         int least_left = 0;
-        int most_left = 0;  // < 0: without end
+        int most_left = 0;  // < 0: unlimited
     };
 
     std::vector<byte_set> byte_sets;
-    std::vector<std::vector<sequence>> rules;  // alternatives; none: nothing matches
+    std::vector<std::vector<sequence>> rules;  // alternatives of each rule; none: nothing matches
     std::vector<repetition> repetitions;       // [rule]
-    /// Bytes that an alternative takes at least, up to bytes_far; a special token counts as one.
+    /// The fewest bytes that each rule matches, at most bytes_far; a special token counts as one.
     static constexpr int bytes_far = 1 << 20;
     std::vector<int> bytes_least;  // [rule]
     std::uint32_t root = 0;
-    std::size_t memory_bytes = 0;  // that all of this takes, about
+    std::size_t memory_bytes = 0;  // of the whole grammar, about
 };
 
-/// A description that would become larger than a grammar may be.
+/// Thrown if a grammar would become larger than symbols_max, or a matcher exceeds its limits.
 class grammar_too_large : public std::runtime_error {
   public:
     grammar_too_large() : std::runtime_error("it describes more than an answer can be held to") {}
 };
 
-/// What must come next of an answer is nothing that the model's vocabulary spells.
+/// Thrown if no token of the model's vocabulary spells what the grammar requires next.
 class unwritable_form : public std::runtime_error {
   public:
     unwritable_form()
@@ -65,12 +67,13 @@ class grammar_builder {
     using symbol = grammar::symbol;
     using sequence = grammar::sequence;
 
-    /// Symbols in all alternatives together. Far above what people write.
+    /// The most symbols of all alternatives together: far more than people write.
     static constexpr std::size_t symbols_max = 400'000;
 
-    /// With a budget of its own, of the default limits.
+    /// With a budget of its own that has the default limits.
     grammar_builder() : budget_(own_budget_) { single_bytes_.fill(no_set); }
-    /// `budget` must outlive this. Whatever adds to the grammar throws work_limit_exceeded, too.
+    /// `budget` must outlive this. With it, methods that add to the grammar also throw
+    /// work_limit_exceeded.
     explicit grammar_builder(storage::work_budget& budget) : budget_(budget) {
         single_bytes_.fill(no_set);
     }
@@ -80,24 +83,27 @@ class grammar_builder {
 
     storage::work_budget& budget() { return budget_; }
 
+    /// One byte of the set.
     symbol bytes(const byte_set& set);
+    /// A special token.
     symbol token(token_id id) const;
+    /// The bytes of a text.
     sequence literal(std::string_view text);
-    /// An empty rule, to be filled by add(): what a description that refers to itself needs.
+    /// An empty rule, to be filled by add(): a rule that refers to itself needs this.
     symbol new_rule();
-    /// Throws grammar_too_large.
+    /// Adds an alternative to a rule. Throws grammar_too_large.
     void add(symbol rule, sequence alternative);
-
+    /// A new rule with these alternatives.
     symbol any_of(std::vector<sequence> alternatives);
-    /// `unit` from `least` to `most` times; `most` < 0: without end. Throws grammar_too_large.
+    /// `unit` repeated `least` to `most` times; `most` < 0: unlimited. Throws grammar_too_large.
     symbol repeat(const sequence& unit, int least, int most);
 
-    /// The finished grammar, without alternatives that can never be completed: whatever a matcher
-    /// has taken, an end remains within reach. `root` is left without alternatives when nothing
-    /// matches.
+    /// Returns: the finished grammar, without alternatives that can never be completed, so that a
+    /// matcher can always reach an end. If nothing matches, `root` has no alternatives.
     grammar build(symbol root) &&;
 
   private:
+    /// no_set: single_byte() has not made the set yet.
     static constexpr std::uint32_t no_set = static_cast<std::uint32_t>(-1);
 
     symbol repeat_in_blocks(const sequence& unit, int least, int most);

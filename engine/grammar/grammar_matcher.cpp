@@ -7,16 +7,16 @@ namespace semantic::engine {
 
 namespace {
 
-// Places looked at for one state.
+// The most places that may be looked at for one state.
 constexpr std::size_t closure_max = 200'000;
 // Scratch that is kept from state to state.
 constexpr std::size_t scratch_bytes_max = std::size_t{1} << 20;
 
-// What leads to a state, apart from a class of bytes.
+// Values of open_move::taken that are no class of bytes: the start, and the flag of a token.
 constexpr std::uint64_t the_start = std::uint64_t{1} << 63;
 constexpr std::uint64_t a_token = std::uint64_t{1} << 62;
 
-// What one of each takes with its share of the indexes that it is found by.
+// Memory of one of each, including its share of the indexes.
 constexpr std::size_t node_bytes = 72;
 constexpr std::size_t state_bytes = 136;
 constexpr std::size_t outlook_bytes_each = 64;
@@ -28,7 +28,7 @@ std::uint64_t hash_of(const std::vector<std::uint32_t>& stacks, bool accepts) {
     return hash;
 }
 
-// Two hashes at once, so that no two outlooks that somebody meets share both.
+// Two hashes at once: that both collide is so unlikely that equal pairs count as equal outlooks.
 class outlook_hasher {
   public:
     void add(std::uint64_t value) {
@@ -89,7 +89,7 @@ grammar_matcher::stack grammar_matcher::push(std::uint32_t position, stack below
     return known;
 }
 
-// A state that was given up leaves entries here.
+// Prepares the scratch members for a new state: an earlier one that was given up has left entries.
 void grammar_matcher::begin_state() {
     if (closed_.memory_bytes() > scratch_bytes_max) closed_ = {};
     if (pending_.capacity() * sizeof(node) > scratch_bytes_max) pending_ = {};
@@ -100,7 +100,8 @@ void grammar_matcher::begin_state() {
     closure_left_ = closure_max;
 }
 
-// One that was stopped in the middle goes on, if it is the same that is asked for.
+// Starts computing a transition; if it is the one that was interrupted when a slice ended,
+// continues that instead.
 void grammar_matcher::begin_move(state from, std::uint64_t taken, std::size_t places) {
     if (open_move_.is_for(from, taken)) {
         close_pending();
@@ -112,7 +113,7 @@ void grammar_matcher::begin_move(state from, std::uint64_t taken, std::size_t pl
     open_move_ = {from, taken, 0};
 }
 
-// Goes down into rules and up out of finished ones until each stack waits for a byte or a token.
+// Enters rules, and leaves completed ones, until each stack has a set of bytes or a token on top.
 void grammar_matcher::close(std::uint32_t position, stack below) {
     spend(1);
     pending_.push_back({position, below});
@@ -142,12 +143,13 @@ void grammar_matcher::close_one(std::uint32_t position, stack below) {
         made_.stacks.push_back(push(position, below));
         return;
     }
-    // Reached a second time, by another way or from itself, it adds nothing.
+    // A position that was visited already (by another way, or by recursion) adds nothing.
     if (!closed_.add(position, below, 0).second) return;
-    // An alternative that ends with this symbol leaves no level, so lists do not pile up.
+    // If the symbol is the last of its alternative no level is pushed: right recursion, as in
+    // lists, does not make stacks grow.
     const stack under = program_->is_end(position + 1) ? below : push(position + 1, below);
     const auto starts = program_->starts_of(waits_for.index);
-    // Before they are written down: a rule may have very many.
+    // Checked before the alternatives are added: a rule may have very many.
     if (starts.size() + 1 > closure_left_) throw grammar_too_large();
     closure_left_ -= starts.size() + 1;
     spend(starts.size());
@@ -165,7 +167,8 @@ grammar_matcher::state grammar_matcher::intern() {
         auto made = static_cast<state>(states_.size());
         auto [known, is_new] = state_index_.add(static_cast<std::uint32_t>(hash >> 32),
                                                 static_cast<std::uint32_t>(hash), made);
-        // Two that share a hash are two states; the later one is found no more, and made again.
+        // On a collision of hashes both are states of their own; the index finds the first one
+        // only, and the other is made again when it is met.
         bool same =
             !is_new && states_[known].stacks == stacks && states_[known].accepts == made_.accepts;
         if (!same) {
@@ -221,7 +224,7 @@ grammar_matcher::state grammar_matcher::look_alike(state at) {
     return look_alikes_[at];
 }
 
-// What waits at the top of each stack and what comes below it, as far as that many bytes reach.
+// Hashes the top of each stack and the levels below it, as far as texts of outlook_bytes can reach.
 grammar_matcher::outlook grammar_matcher::outlook_of(state at) {
     constexpr std::uint32_t bottom = grammar_program::end_mark, too_far = bottom - 1;
     if (open_outlook_.at != at) {
@@ -281,8 +284,8 @@ std::vector<token_id> grammar_matcher::tokens_at(state at) {
     return out;
 }
 
-// A level lies above others that were met before it: marked from the last one down, those that are
-// kept are all there when the marks reach the first.
+// Marks the levels that the kept stacks use. A level always has a higher number than the levels
+// below it, so one pass from the last number to the first marks all of them.
 grammar_matcher::state grammar_matcher::forget_all_but(state at) {
     spend(nodes_.size() / 8 + states_.size() / 8);
     forgotten_states_ += states_.size();

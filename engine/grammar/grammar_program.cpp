@@ -44,8 +44,9 @@ void grammar_program::flatten() {
     first_start.push_back(static_cast<std::uint32_t>(starts.size()));
 }
 
-// The rules of a chain that have more to come than outlook_bytes are alike: each time takes a byte
-// or more. The last symbol of an alternative that is not empty is the chain's next rule.
+// Adds the labels of one alternative. Rules of a repetition's chain with more than outlook_bytes
+// times left get equal labels, because each time takes at least a byte. The last symbol of a
+// chain's alternative is the chain's next rule.
 void grammar_program::add_labels(std::size_t rule, const grammar::sequence& alternative,
                                  chain_labels& known) {
     const std::size_t begin = labels.size(), end = symbols.size();
@@ -74,8 +75,8 @@ void grammar_program::add_labels(std::size_t rule, const grammar::sequence& alte
                 .first->second;
 }
 
-// Two bytes are of one class when every set holds both or neither: each set divides the classes
-// that the ones before it have left.
+// Two bytes are in one class if every set has both or neither. Starts with one class; each set
+// divides the classes that are left.
 void grammar_program::classify_bytes() {
     for (const byte_set& set : rules->byte_sets) {
         if (classes == class_of.size()) return;

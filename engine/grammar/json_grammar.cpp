@@ -12,9 +12,9 @@ namespace {
 
 using symbol = grammar_builder::symbol;
 
-// Line breaks with more blanks than this in front of a value are a model that has lost its way.
+// The most blanks after a line break: a model that indents more is stuck in a loop.
 constexpr int indent_max = 32;
-// What a double holds exactly; beyond it a reader's number may not be the one that was written.
+// Digits that a double holds exactly: a reader would change numbers with more.
 constexpr int digits_max = 15;
 
 byte_set range(int first, int last) {
@@ -29,7 +29,7 @@ byte_set one_of(std::string_view characters) {
     return set;
 }
 
-// Of keys that a dialect writes without quotes.
+// The bytes of keys that a dialect writes without quotes.
 constexpr std::string_view plain_key_bytes =
     "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-.";
 constexpr int plain_key_max = 64;
@@ -45,10 +45,12 @@ json_grammar::json_grammar(grammar_builder& out, json_spacing spacing, json_dial
                            std::optional<string_mark> quote)
     : out_(out), spacing_(spacing), dialect_(dialect), quote_(std::move(quote)) {}
 
+// The rule of a part that all values share: the first call makes it from the alternatives of
+// make().
 template <class Make>
 symbol json_grammar::once(shared_rule& rule, Make make) {
     if (!rule.made) {
-        // Known before it is filled: values hold values.
+        // Known before it is filled, because a value may contain values.
         rule = {true, out_.new_rule()};
         for (auto& alternative : make()) out_.add(rule.rule, std::move(alternative));
     }
@@ -81,7 +83,7 @@ symbol json_grammar::comma() {
     });
 }
 
-// UTF-8 in its well-formed table (Unicode 15, table 3-7).
+// A character beyond ASCII as well-formed UTF-8 (Unicode 15, table 3-7).
 symbol json_grammar::beyond_ascii() {
     return once(beyond_ascii_, [&]() -> alternatives {
         auto bytes = [&](int first, int last) { return out_.bytes(range(first, last)); };
@@ -99,7 +101,7 @@ symbol json_grammar::beyond_ascii() {
     });
 }
 
-// Escapes as RFC 8259 has them, surrogates only in pairs.
+// One character of a string, escaped as in RFC 8259, surrogates only in pairs.
 symbol json_grammar::character() {
     return once(character_, [&]() -> alternatives {
         byte_set plain = range(0x20, 0x7f);
@@ -109,7 +111,7 @@ symbol json_grammar::character() {
         symbol not_d = out_.bytes(one_of("0123456789abcefABCEF"));
         symbol d = out_.bytes(one_of("dD"));
         grammar::sequence u = out_.literal("u");
-        // A rule of its own, because each alternative is one more thing to follow after every
+        // Escapes are a rule of their own: each alternative of character() is followed after every
         // character.
         symbol escaped = out_.any_of({
             // Python keeps the backslash in front of a slash.

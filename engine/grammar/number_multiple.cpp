@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Multiples of a number. A decimal of k digits after its point is a whole number of 10^-k; so the
-// multiples of n * 10^-k are those whose digits leave nothing when divided by n.
+// Multiples of a number. A decimal with k digits after its point is a whole number of units of
+// 10^-k, so it is a multiple of n * 10^-k if its digits, read as a whole number, are divisible by
+// n. The grammar reads the digits and keeps the remainder.
 
 #include <algorithm>
 #include <cstdint>
@@ -52,7 +53,8 @@ struct decimal {
     throw unsupported_schema("'multipleOf' " + step + " with these bounds is not supported");
 }
 
-// The nearest number of 10^-digits inside of a bound; nothing where it is too far away.
+// The bound in units of 10^-digits, rounded to the inside of the range; nothing if it has too many
+// digits.
 std::optional<std::int64_t> scaled(const std::string& text, bool excluded, bool is_least,
                                    int digits) {
     const decimal bound(text);
@@ -63,7 +65,7 @@ std::optional<std::int64_t> scaled(const std::string& text, bool excluded, bool 
     padded.resize(static_cast<std::size_t>(digits), '0');
     std::int64_t value = std::stoll(bound.whole + padded);
     if (bound.is_negative) value = -value;
-    // Cut off digits are cut towards zero.
+    // The digits that were cut off made the number nearer to zero.
     if (is_exact ? excluded : bound.is_negative != is_least) value += is_least ? 1 : -1;
     return value;
 }
@@ -83,7 +85,7 @@ class multiple_digits {
     std::int64_t rest_after(std::int64_t rest, int digit) const {
         return (rest * 10 + digit) % step_.divisor;
     }
-    // A digit from `first` on, and what `next` makes of what it leaves.
+    // A digit from `first` on, followed by next(remainder).
     template <class Next>
     std::vector<sequence> digits(std::int64_t rest, int first, Next next) {
         std::map<std::int64_t, byte_set> ways;

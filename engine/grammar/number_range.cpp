@@ -37,8 +37,9 @@ struct limit {
     bool excluded = false;
 };
 
-// Digit by digit. `low`, `high`: what was written so far equals the lower, the upper bound, so that
-// the next digit is not free.
+// Writes the numbers between two bounds digit by digit. `low`, `high`: the digits so far equal
+// those of the lower (upper) bound, so that the next digit must not be smaller (greater) than the
+// bound's.
 class decimal_digits {
   public:
     decimal_digits(grammar_builder& out, const limit& least, const std::optional<limit>& most,
@@ -67,7 +68,7 @@ class decimal_digits {
         return at < text.size() ? text[at] - '0' : 0;
     }
 
-    // The ways to write one digit between the bounds' and then what `rest(low, high)` makes.
+    // The ways to write one digit within the bounds, followed by rest(low, high).
     template <class Rest>
     void each_digit(std::vector<grammar::sequence>& ways, int from, int to, bool low, bool high,
                     Rest rest) {
@@ -130,7 +131,8 @@ class decimal_digits {
     std::size_t fraction_digits_;
 };
 
-// A bound that numbers of so many digits can reach; nothing for one that they all keep.
+// The bound as a limit; nothing if all numbers of side_digits_max digits satisfy it. Throws
+// unsupported_schema if none does.
 std::optional<limit> bound_of(const std::string& text, bool excluded, bool is_least) {
     if (text.empty()) return std::nullopt;
     limit bound{parse(text), excluded};
@@ -155,7 +157,7 @@ symbol numbers_in_range(grammar_builder& out, const number_range& range) {
     auto digits = [&](const limit& from, const std::optional<limit>& to) {
         return decimal_digits(out, from, to, range.fraction_digits).all();
     };
-    // Below zero the bounds change sides, and zero itself is written without a sign.
+    // Negative numbers are written by magnitude, with the bounds exchanged; zero has no sign.
     if (least_below)
         ways.push_back(out.literal("-") + digits(most_below ? *most : limit{{}, true}, least));
     if (!most_below) ways.push_back({digits(least_below ? zero : *least, most)});

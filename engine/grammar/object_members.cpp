@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which members an object has, in which order and how many.
+// Writes objects: which members they have, in which order and how many.
 
 #include <algorithm>
 #include <map>
@@ -24,14 +24,14 @@ byte_set key_bytes() {
     return set;
 }
 
-/// The beginnings of declared names, each once, a beginning's longer ones after it.
+/// A trie of the declared names, by which other keys are written: keys that are none of them.
 class name_beginnings {
   public:
     explicit name_beginnings(storage::work_budget& budget) : memory_(budget) {
         memory_.add(node_bytes);
     }
 
-    /// What follows a character that no other key has is no beginning of such a key.
+    /// Adds a name, up to the first character that other keys cannot have.
     void add(std::string_view name) {
         std::size_t at = 0;
         for (const char c : name) {
@@ -46,8 +46,8 @@ class name_beginnings {
         all_[at].is_name = true;
     }
 
-    /// The rest of a key, its quote included, that is none of the names. Longer beginnings are
-    /// written before shorter ones, which lead to them.
+    /// The rest of a key after its first quote, if it is none of the names. Nodes are written from
+    /// longer beginnings to shorter ones, because these refer to longer ones.
     symbol other_keys(grammar_builder& out) const {
         const grammar_builder::sequence quote = out.literal("\"");
         const symbol any = out.repeat({out.bytes(key_bytes_)}, 0, -1);
@@ -78,8 +78,8 @@ class name_beginnings {
     std::vector<beginning> all_{1};
 };
 
-// [n]: what may follow when n members have been written. The last element is the last count that
-// makes a difference: the most, or, where there is no most, a count that represents all above it.
+// [n]: what may follow when n members have been written. The last element is for the greatest
+// count: the most members or, without such a bound, all counts from there on.
 using continuations = std::vector<symbol>;
 
 class member_writer {

@@ -9,9 +9,9 @@ namespace semantic::engine {
 
 namespace {
 
-// Of what is cached for an answer; when it is exceeded, the cache is emptied.
+// The most bytes of cached masks for an answer; beyond it the cache is emptied.
 constexpr std::size_t remembered_bytes_max = std::size_t{4} << 20;
-// Nodes of the vocabulary that are looked at in the time of one of the automaton's places.
+// Nodes of the trie that take as long as one position of the automaton.
 constexpr std::size_t nodes_a_place = 8;
 
 }  // namespace
@@ -36,7 +36,7 @@ bool output_constraint::ends_turn(token_id token) const {
     return std::binary_search(stop_tokens_.begin(), stop_tokens_.end(), token);
 }
 
-// Not in the constructor: it may take more than one slice.
+// The start is computed here and not in the constructor, because it may take more than one slice.
 grammar_matcher::state output_constraint::here() {
     if (!at_) at_ = matcher_.start();
     return *at_;
@@ -76,9 +76,10 @@ std::size_t output_constraint::memory_bytes() const {
     return matcher_.memory_bytes() + allowed_.size() * mask_bytes();
 }
 
-// Walks words and grammar together: a node that the grammar rejects takes its subtree along.
-// `looks_alike`: the words are short, so that for what follows a state's look-alike will do, whose
-// ways are known.
+// Returns: the words (tokens) that may come next. Walks through the trie and the grammar together,
+// so a node that the grammar rejects excludes its whole subtree. `looks_alike`: the words are no
+// longer than the outlook, so a state's look-alike, whose transitions are often known, gives the
+// same result.
 output_constraint::token_set output_constraint::walk(const vocabulary_trie::part& words,
                                                      bool looks_alike) {
     auto seen = [&](grammar_matcher::state s) { return looks_alike ? matcher_.look_alike(s) : s; };
@@ -107,7 +108,8 @@ output_constraint::token_set output_constraint::walk(const vocabulary_trie::part
     return all;
 }
 
-// Those of them that are words too.
+// Removes stop tokens from a mask: some are also ordinary words of the vocabulary, as which the
+// grammar may allow them.
 void output_constraint::forbid_ends(token_set& words) const {
     for (token_id token : stop_tokens_)
         if (auto index = static_cast<std::size_t>(token); index / 64 < words.size())

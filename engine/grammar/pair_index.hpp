@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// From pairs of numbers to numbers, by open addressing: a matcher looks up and adds a dozen for
-// each byte of a text that it has not seen the like of, and an allocation for each would be most
+// A hash map from pairs of numbers to numbers, by open addressing, so that adding does not
+// allocate: a matcher adds a dozen pairs for each byte of new text, and allocations would be most
 // of its work.
 
 #include <cstdint>
@@ -12,7 +12,8 @@ namespace semantic::engine {
 
 class pair_index {
   public:
-    /// Returns: the number of this pair, and whether it is new; then it is `number`.
+    /// Adds a pair with `number`, unless it is there. Returns: the pair's number, and whether it is
+    /// new.
     std::pair<std::uint32_t, bool> add(std::uint32_t first, std::uint32_t second,
                                        std::uint32_t number) {
         if (count_ * 2 >= slots_.size()) grow();
@@ -22,7 +23,8 @@ class pair_index {
         ++count_;
         return {number, true};
     }
-    /// Keeps its memory, and costs nothing however large that is: slots of earlier rounds are free.
+    /// Removes all pairs in constant time, and keeps the memory: slots are valid only for the round
+    /// in which they were written.
     void clear() {
         count_ = 0;
         if (++round_ != 0) return;

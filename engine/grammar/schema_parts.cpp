@@ -17,7 +17,8 @@ namespace json = boost::json;
 constexpr std::size_t complaints_max = 64;
 constexpr std::size_t place_bytes_max = 200;
 
-// What other keywords of a schema would take back, or what a grammar would have to remember.
+// Keywords that exclude values which other keywords allow, or for which a grammar would need
+// memory.
 constexpr std::array<std::string_view, 14> unsupported{"not",
                                                        "if",
                                                        "then",
@@ -48,7 +49,7 @@ constexpr std::array<std::string_view, 5> about_numbers{"minimum", "maximum", "e
 constexpr std::array<std::string_view, 7> all_types{"object",  "array",   "string", "number",
                                                     "integer", "boolean", "null"};
 
-/// Eight groups, or fewer around "::" (RFC 4291, section 2.2).
+/// A pattern for IPv6 addresses: eight groups, or fewer around "::" (RFC 4291, section 2.2).
 std::string ipv6() {
     const std::string group = "[0-9A-Fa-f]{1,4}";
     std::string all =
@@ -59,7 +60,7 @@ std::string ipv6() {
     return all;
 }
 
-/// Formats as patterns.
+/// The supported formats, each with its regular expression.
 const auto& formats() {
     // 29 February in the years that have it (RFC 3339, section 5.7 and appendix C). Many readers
     // know no year 0.
@@ -137,7 +138,7 @@ std::string shortened(std::string_view text, std::size_t bytes_max) {
     return std::string(text.substr(0, end)) + "...";
 }
 
-// No more of it is printed than is shown.
+// Prints only as much of the value as is shown.
 std::string shown(const json::value& value) {
     if (const auto number = exact_number(value)) return shortened(*number);
     std::array<char, 128> text{};

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// JSON Schemas as JSON: what their keywords say, before anything becomes a grammar.
-// Thread: one at a time.
+// Reads the keywords of JSON Schemas, before they are turned into a grammar. Thread: one at a time.
 
 #include <boost/json.hpp>
 
@@ -13,16 +12,16 @@
 
 namespace semantic::engine {
 
-/// What becomes of a keyword that cannot be held to.
+/// Decides what happens with keywords that cannot be enforced: refuses the schema, or notes them.
 class schema_complaints {
   public:
-    /// `not_held`: where they are noted; null: they are refused.
+    /// `not_held`: gets the notes; null: the schema is refused.
     explicit schema_complaints(std::vector<std::string>* not_held) : not_held_(not_held) {}
 
-    /// The keyword counts for nothing from here on. Throws unsupported_schema where that may not
-    /// be.
+    /// Reports a keyword at `path` that is ignored, for `reason`. Throws unsupported_schema if the
+    /// schema is to be refused.
     void give_up(const std::string& path, const std::string& reason);
-    /// How often something was given up.
+    /// How often give_up() was called.
     std::size_t count() const { return count_; }
 
   private:
@@ -30,23 +29,23 @@ class schema_complaints {
     std::size_t count_ = 0;
 };
 
-/// Text as a complaint shows it: whole, or its beginning, cut between characters.
+/// A text for an error message: at most bytes_max bytes of it, cut between characters.
 std::string shortened(std::string_view text, std::size_t bytes_max = 60);
-/// A value, likewise.
+/// The same for a JSON value.
 std::string shown(const boost::json::value& value);
 
-/// Keywords that only document, or hold schemas for others to refer to.
+/// Whether the keyword is only documentation, or has schemas to which others refer.
 bool says_nothing(std::string_view keyword);
-/// Keywords that no grammar here holds.
+/// Whether the keyword cannot be enforced by the grammars here.
 bool is_unsupported(std::string_view keyword);
-/// Keywords that say something about values, whether a grammar holds them or not.
+/// Whether the keyword restricts values, enforced or not.
 bool asserts(std::string_view keyword);
 
-/// The types that a schema names, or those that its other keywords are about, or all. "number"
-/// comes without "integer" unless both are named.
+/// The types that a schema allows: those in "type", otherwise those that its other keywords are
+/// about, otherwise all. "number" does not imply "integer" in the result. `to`: gets complaints.
 std::set<std::string_view> types_of(const boost::json::object& schema, const std::string& path,
                                     schema_complaints& to);
-/// Of the seven types, from 0 on.
+/// The index of a type among the seven types, from 0 on.
 std::size_t index_of_type(std::string_view type);
 bool names_all_types(const std::set<std::string_view>& types);
 bool has_type(const std::set<std::string_view>& types, const boost::json::value& value);
@@ -57,12 +56,11 @@ std::vector<const boost::json::value*> constants_of(const boost::json::object& s
 std::set<std::string> required_of(const boost::json::object& schema, const std::string& path,
                                   schema_complaints& to);
 
-/// The pattern of a format; nothing for formats that are annotations only, as the specification has
-/// it.
+/// The regular expression for a value of "format"; nothing for formats that are only annotations.
 std::optional<std::string_view> pattern_of_format(const boost::json::value& format);
 
-/// Whether the members of an object are those that its schema declares, under names that can be
-/// keywords of a call: f(city="Rome").
+/// Whether the schema is that of an object with declared members only, whose names can be keywords
+/// of a Python call: f(city="Rome").
 bool can_be_keywords(const boost::json::value& schema);
 
 }  // namespace semantic::engine

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Several expressions and a length at once: each expression becomes an automaton, and all of them
-// read the string side by side. Thompson's construction, determinised as far as it is walked.
+// Strings that match several regular expressions and a length at once. Each expression becomes an
+// automaton (Thompson's construction, made deterministic as far as needed), and the grammar has a
+// rule for each combination of their states.
 
 #include <algorithm>
 #include <array>
@@ -21,10 +22,10 @@ using kind = pattern_node::kind;
 
 // Each state is a rule of the grammar.
 constexpr std::size_t states_max = 20'000;
-// Places looked at by a reader, and ways from state to state: some 50 ms each.
+// The most places that readers look at, and transitions between states: some 50 ms each.
 constexpr std::size_t work_max = 4'000'000;
 constexpr std::size_t ways_max = 400'000;
-// What a place, and a state with its index entry, take in addition to their contents.
+// Memory of a place, and of a state with its index entry, without their contents.
 constexpr std::size_t place_bytes = 160;
 constexpr std::size_t place_set_bytes = 192;
 
@@ -35,7 +36,7 @@ constexpr std::size_t place_set_bytes = 192;
 
 char_set any_character() { return {std::bitset<128>().set(), true}; }
 
-// Characters that all expressions treat alike.
+// Divides the characters into classes that all expressions treat alike.
 class alphabet {
   public:
     void add(const char_set& set) {
@@ -73,8 +74,8 @@ class alphabet {
     std::unordered_set<char_set, char_set_hash> known_;
 };
 
-// Reads one expression, or what must not begin the string. A state is a set of the automaton's
-// places, met before or new.
+// The automaton of one expression, or of a condition that the string must not meet. A state is a
+// set of places of the non-deterministic automaton.
 class reader {
   public:
     /// Requires: no node is text. `memory` must outlive this.
@@ -117,7 +118,7 @@ class reader {
         return steps_[static_cast<std::size_t>(state)][character] = to;
     }
     bool accepts(int state) const { return has(state, end_) != negated_; }
-    /// Whether no end of the string will do.
+    /// Whether no continuation of the string can match.
     bool is_dead(int state) const {
         if (!negated_) return states_[static_cast<std::size_t>(state)].empty();
         return std::any_of(traps_.begin(), traps_.end(), [&](int t) { return has(state, t); });
@@ -144,7 +145,7 @@ class reader {
         return to;
     }
     void freely(int from, int to) { places_[static_cast<std::size_t>(from)].free.push_back(to); }
-    /// Where any number of any characters leads, itself included.
+    /// Returns: a new place that any number of any characters leads to, from the place `from`.
     int anything(int from) {
         int loop = place();
         freely(from, loop);
@@ -205,7 +206,7 @@ class reader {
         return to;
     }
 
-    // With what can be reached without a character, in order.
+    // The places, and all that can be reached from them without a character, sorted.
     std::vector<int> closed(std::vector<int> set) {
         std::vector<bool> seen(places_.size());
         std::vector<int> all;
@@ -241,13 +242,13 @@ class reader {
     const bool negated_;
     std::vector<place_of> places_{1};
     int end_ = 0;
-    std::vector<int> traps_;                        // from which every string ends well
+    std::vector<int> traps_;                        // places from which every continuation matches
     std::vector<std::vector<int>> states_, steps_;  // [state]; of a step: [character], < 0: unknown
     std::map<std::vector<int>, int> numbers_;
     std::size_t work_ = 0;
 };
 
-// All readers at once, and how many characters they have read.
+// The readers of all expressions, and the number of characters read: the product automaton.
 class string_automaton {
   public:
     string_automaton(json_grammar& out, const std::vector<parsed_pattern>& patterns, int least,
@@ -276,7 +277,7 @@ class string_automaton {
     }
 
   private:
-    using state = std::vector<int>;  // of each reader, then the number of characters
+    using state = std::vector<int>;  // each reader's state, then the number of characters
 
     void add(const parsed_pattern& pattern) {
         readers_.emplace_back(pattern, false, memory_);

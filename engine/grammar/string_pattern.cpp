@@ -76,7 +76,7 @@ class pattern_parser {
     pattern_node concatenation() {
         pattern_node out{.type = kind::sequence};
         while (more() && peek() != '|' && peek() != ')') {
-            // An end mark in front of the end of an alternative belongs to whole().
+            // A '$' at the end of an alternative is read by whole().
             if (peek() == '$' && depth_ == 0 &&
                 (at_ + 1 == pattern_.size() || pattern_[at_ + 1] == '|' || ends_condition(at_ + 1)))
                 break;
@@ -159,21 +159,22 @@ class pattern_parser {
         return set;
     }
 
-    // A character of several bytes is the same in the JSON as in the pattern.
+    // A character beyond ASCII is written in JSON as it is in the pattern.
     pattern_node beyond_ascii() {
         std::size_t begin = at_++;
         while (more() && (static_cast<unsigned char>(peek()) & 0xc0) == 0x80) ++at_;
         return {.type = kind::text, .text = std::string(pattern_.substr(begin, at_ - begin))};
     }
 
-    // Implementations disagree on whether 0x1c to 0x1f are blanks, so \S takes none of them: every
-    // string that is written fits the pattern wherever it is read.
+    // Implementations disagree on whether 0x1c to 0x1f are blanks, so \S does not include them:
+    // then every string that is written matches in all implementations.
     static void reset_doubtful_blanks(std::bitset<128>& members) {
         for (std::size_t c = 0x1c; c < 0x20; ++c) members.reset(c);
     }
 
-    // Adds \d, \w, \s or one of their opposites to `set`. All but \d and \w mean characters beyond
-    // ASCII too. Returns: false, with nothing taken of the pattern, for any other letter.
+    // Reads the letter of \d, \w, \s or one of their opposites and adds its characters to `set`.
+    // All but \d and \w also mean characters beyond ASCII. Returns: false for any other letter,
+    // which stays unread.
     bool named_set(char_set& set) {
         const char name = peek();
         std::bitset<128> members;
@@ -295,7 +296,7 @@ class pattern_parser {
     int depth_ = 0;
 };
 
-// One expression, verbatim.
+// Writes one expression as a grammar.
 class pattern_writer {
   public:
     explicit pattern_writer(json_grammar& out)

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// ECMA 262 regular expressions over the characters of a JSON string: read once, then written as a
-// grammar, alone or several at once. Pure.
+// Parses ECMA 262 regular expressions and writes them as a grammar of JSON strings, one expression
+// or several at once. Pure.
 
 #include <bitset>
 #include <memory>
@@ -14,13 +14,13 @@
 
 namespace semantic::engine {
 
-/// A set of characters: those of ASCII one by one, all others together or not at all. Where a class
-/// such as \W would mean some of the others, it is taken to mean none: fewer strings, never wrong
+/// A set of characters: any of ASCII, and either all others or none. A class that means only some
+/// of the others, such as \W, is taken to have none of them: that allows fewer strings, never wrong
 /// ones.
 struct char_set {
     std::bitset<128> ascii;
     bool others = false;
-    bool means_more = false;  // the expression means characters beyond ASCII that are left out
+    bool means_more = false;  // characters beyond ASCII that the expression means were left out
     bool operator==(const char_set&) const = default;
 };
 
@@ -40,7 +40,7 @@ struct pattern_node {
     int least = 1, most = 1;            // repeat; most < 0: without end
 };
 
-/// What must, or must not, follow at the start of the string.
+/// A look-ahead at the start of the string: what must, or must not, follow.
 struct pattern_condition {
     pattern_node body;
     bool to_end = false;
@@ -53,20 +53,20 @@ struct pattern_alternative {
     pattern_node body{};
 };
 
-/// Of a whole expression; a string needs a match of one of them.
+/// The alternatives of an expression; a string has to match one of them.
 using parsed_pattern = std::vector<pattern_alternative>;
 
 constexpr std::size_t pattern_bytes_max = 64 * 1024;
 
-/// What a byte of an expression takes once it is read, about.
+/// Memory of a parsed expression for each byte of its text, about.
 constexpr std::size_t pattern_node_bytes = 256;
 
-/// Requires: the bytes are charged for. Errors: throws unsupported_schema, naming what of the
-/// expression is not supported.
+/// Parses an expression. Requires: its bytes are charged to the budget. Throws unsupported_schema,
+/// with the part of the expression that is not supported.
 parsed_pattern parse_pattern(std::string_view pattern);
 
-/// Characters as JSON writes them between quotes, each in one way; a set met before is not written
-/// again.
+/// Writes sets of characters as they are in a JSON string, each character in one way only. Equal
+/// sets share a rule.
 class character_writer {
   public:
     explicit character_writer(json_grammar& out) : out_(out), builder_(out.builder()) {}
@@ -78,9 +78,9 @@ class character_writer {
     std::unordered_map<char_set, grammar_builder::symbol, char_set_hash> known_;
 };
 
-/// Strings of `least` to `most` (< 0: any number of) characters that every one of `patterns` finds
-/// a match in, quotes included. Throws unsupported_schema where a pattern names a character beyond
-/// ASCII, or where all together need too many states.
+/// JSON strings with their quotes, of `least` to `most` (< 0: any number of) characters, in which
+/// each of `patterns` finds a match. Throws unsupported_schema if a pattern has a character beyond
+/// ASCII, or if all together need too many states.
 grammar_builder::symbol strings_matching_all(json_grammar& out,
                                              const std::vector<parsed_pattern>& patterns, int least,
                                              int most);

@@ -10,8 +10,9 @@ namespace {
 
 using word = std::pair<std::string_view, token_id>;
 
-// Nodes in preorder: a node's subtree is [its index, end), its tokens are those from first_token to
-// the next node's. A last node of depth 0 bounds the tokens of the node before it.
+// Makes a trie of the words, with nodes in preorder: a node's subtree is [its index, end), and its
+// tokens are those from its first_token to the next node's. A last node of depth 0 ends the tokens
+// of the node before it.
 vocabulary_trie::part trie_of(const std::vector<word>& sorted) {
     vocabulary_trie::part made;
     auto& nodes = made.nodes;

@@ -11,17 +11,18 @@
 namespace semantic::engine {
 
 struct vocabulary_trie {
-    /// Above nearly all words of any vocabulary; the few longer ones (rows of blanks or dashes) are
-    /// apart, so that what is said of the others need not look as far ahead.
+    /// Nearly all words of any vocabulary are at most so long. The few longer ones (rows of blanks
+    /// or dashes) have a trie of their own, so that a mask for the others depends on fewer bytes
+    /// ahead.
     static constexpr std::size_t short_bytes_max = 16;
 
     struct node {
-        std::uint32_t end;          // end of the nodes below this one
-        std::uint32_t first_token;  // into tokens; this node's are those before the next node's
-        std::uint16_t depth;        // bytes from the root, 1 for its children
+        std::uint32_t end;          // index after the last node of this one's subtree
+        std::uint32_t first_token;  // index in `tokens`; this node's end at the next node's first
+        std::uint16_t depth;        // bytes from the root; 1 for the root's children
         unsigned char byte;
     };
-    /// Nodes in depth-first order, children by byte. A node's subtree ends where `end` says.
+    /// A trie: nodes in preorder, children in order of their bytes.
     struct part {
         std::vector<node> nodes;       // without the root; one sentinel at the end
         std::vector<token_id> tokens;  // special tokens and those without bytes are left out

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Bytes charged to a budget little by little, and given back together.
+// Charges bytes to a budget little by little, and releases all of them in its destructor.
 
 #include "storage/types/work_budget.hpp"
 

@@ -19,7 +19,7 @@ namespace {
 
 namespace json = boost::json;
 
-// What the heap adds to each piece.
+// The heap's overhead for each allocation.
 constexpr std::size_t heap_bytes = 16;
 constexpr std::size_t text_per_step = 64;
 
@@ -85,7 +85,7 @@ std::size_t charge_walk(const json::value& value, storage::work_budget& budget) 
 
 namespace {
 
-// Their members are called as a client likes, and are schemas.
+// Keywords whose members have names of the client's choice and are schemas.
 constexpr std::array<std::string_view, 5> maps_of_schemas{
     "properties", "patternProperties", "$defs", "definitions", "dependentSchemas"};
 

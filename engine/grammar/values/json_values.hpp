@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// The cost and the equality of JSON values. Code that copies, hashes or compares a value that a
-// client sent charges for it first.
+// Costs, hashes and equality of JSON values. Code that copies, hashes or compares a value that a
+// client sent charges a budget for it first.
 
 #include <boost/json.hpp>
 
@@ -13,20 +13,20 @@
 
 namespace semantic::engine {
 
-/// Charges one walk through the value: a step for each value in it and for some of its text.
-/// Returns: bytes that a copy takes, about. Throws work_limit_exceeded.
+/// Charges one walk through the value: a step for each value in it, and for every 64 bytes of text.
+/// Returns: bytes of a copy, about. Throws work_limit_exceeded.
 std::size_t charge_walk(const boost::json::value& value, storage::work_budget& budget);
-/// Bytes that a member's name and place take in a copy of an object, about.
+/// Bytes that a member takes in a copy of an object, without its value, about.
 std::size_t member_bytes(boost::json::string_view name);
 
-/// Leaves numbers that no double holds (`exact_number`) where an answer has to be one of them, in
-/// "const" and "enum"; elsewhere in the schema they become the nearest double: a bound so large or
-/// so fine is none. Throws work_limit_exceeded.
+/// Rounds numbers of a schema that no double can hold (`exact_number`) to the nearest double,
+/// except in "const" and "enum", where an answer has to be just such a number. As bounds the
+/// difference does not matter. Throws work_limit_exceeded.
 void round_but_constants(boost::json::value& schema, storage::work_budget& budget);
 
-/// Values that are equal have one hash. Nobody can send values that share one on purpose: it
-/// depends on a number that is drawn at the start. Requires: the walk was charged; values are
-/// nested as deep as what a parser takes.
+/// A hash that is equal for equal values. It depends on a random seed, so that clients cannot send
+/// values with equal hashes on purpose. Requires: the walk was charged; the parser has limited the
+/// nesting.
 std::size_t hash_of(const boost::json::value& value);
 
 struct hash_of_value {
@@ -41,8 +41,8 @@ using value_set = std::unordered_set<const boost::json::value*, hash_of_value, e
 template <class T>
 using value_map = std::unordered_map<const boost::json::value*, T, hash_of_value, equal_values>;
 
-/// Memory of values that are parsed, charged to a budget while it is used. Allocating throws
-/// work_limit_exceeded.
+/// Allocates memory for parsed values, and charges a budget for it until it is freed. Allocating
+/// throws work_limit_exceeded.
 class charged_memory final : public boost::json::memory_resource {
   public:
     explicit charged_memory(storage::work_budget& budget) : budget_(budget) {}
