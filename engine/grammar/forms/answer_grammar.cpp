@@ -14,14 +14,14 @@ namespace semantic::engine {
 
 namespace {
 
-// Grammars that are kept, and about what they may take together with the requests' words that they
-// are found by.
+// Bounds of the cache of grammars: their number, and about their bytes including the keys.
 constexpr std::size_t recent_max = 32;
 constexpr std::size_t recent_bytes_max = std::size_t{32} << 20;
-// Schemas that are found to be too large one by one, each time with a new grammar; beyond that no
-// tool that is not strict is held.
+// Non-strict schemas that are too large are set free one by one, each time building the grammar
+// again; after so many all non-strict tools are set free.
 constexpr std::size_t free_alone_max = 4;
 
+// The parts of a request on which its form depends, as one text.
 std::string key_of(const generation_request& request) {
     std::string key;
     auto add = [&](const std::string& part) { key += std::to_string(part.size()) + ':' + part; };
@@ -54,7 +54,7 @@ request_part part_of(const output_form& form) {
 
 namespace {
 
-/// What a form is called in refusals.
+/// The name of a form in error messages.
 std::string subject_of(const output_form& form) {
     switch (form.what) {
         case output_form::kind::choice:
@@ -88,7 +88,7 @@ failed failure_of(const std::exception& error, const output_form& form) {
 
 namespace {
 
-// The notice for a client with tools that never gets a call.
+// The notice for a client whose tools are never called.
 constexpr const char* calls_not_recognised =
     "tools: calls are not recognised, because the model's chat template writes them in no form "
     "that is known here: a call comes as text (tool_call_format is none)";
@@ -185,8 +185,8 @@ storage::result<answer_grammars::known> answer_grammars::made_of(const generatio
                 const storage::charged_bytes of_program(budget, rules->memory_bytes);
                 made.program = std::make_shared<const grammar_program>(
                     std::move(rules), output_constraint::outlook_bytes);
-                // Goes through all that the answer may begin with. Too much of that is the
-                // request's fault, and is refused here.
+                // Computes the start of the automaton: if the answer may begin in too many ways the
+                // request is refused here.
                 grammar_matcher(made.program).start();
                 return made;
             } catch (const free_schema& too_large) {

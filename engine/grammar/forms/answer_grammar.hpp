@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// What a request wants its answer to look like, in the form that the model has learnt.
-// Thread: any; a form takes a while to make, so the scheduler has threads for it (form_compiler).
+// Compiles the grammars that constrain answers to what a request asks for (JSON, a schema, tool
+// calls, ...), written as the model has learnt it. Thread: any; compiling takes a while, so the
+// scheduler has threads for it (form_compiler).
 
 #include <exception>
 #include <list>
@@ -21,51 +22,55 @@
 
 namespace semantic::engine {
 
-/// What holds an answer; neither rules nor program when it is free.
+/// The compiled form of an answer; without rules and program if the answer is free.
 struct held_form {
     std::shared_ptr<const grammar> rules;
     std::shared_ptr<const grammar_program> program;  // of the rules
     std::shared_ptr<const vocabulary_trie> vocabulary;
-    /// Keywords of schemas that are not strict, by place; "tools: ..." where calls are text.
+    /// Ignored keywords of non-strict schemas, with their paths; "tools: ..." if calls come as
+    /// text.
     std::vector<std::string> not_held{};
 };
 
-/// What of a request is at fault that has no grammar. A text's form goes by several names.
+/// The part of the request that is at fault if its form has no grammar; `unsaid` for forms that
+/// APIs call by several names.
 request_part part_of(const output_form& form);
 
-/// The error for a request whose answer could not begin or go on. Where that is the form's fault it
-/// is the request's: a grammar may turn out to be readable in too many ways when much has been
-/// written already.
+/// The error for a request whose answer could not begin or continue. If the grammar is the cause
+/// (too many ways to read it, or no token that spells what it requires) it is bad_request,
+/// otherwise internal.
 failed failure_of(const std::exception& error, const output_form& form);
 
 class answer_grammars {
   public:
-    /// `words` must outlive this. `family`: what the chat template is called in refusals.
+    /// `words` must outlive this. `format`: how the model writes calls and reasoning. `family`: the
+    /// chat template's name, for error messages.
     answer_grammars(const tokenizer& words, const answer_format& format, std::string_view family);
-    /// Of a chat template family; one without calls and reasoning when there is none of that name.
+    /// The same with the format of the template family with this name; without calls and reasoning
+    /// if there is no such family.
     answer_grammars(const tokenizer& words, std::string_view family);
 
-    /// The form where nothing has to be made for it: the answer is free, or a form like it was made
-    /// lately.
+    /// The form, if nothing has to be compiled: the answer is free, or an equal form is cached.
     std::optional<held_form> find(const generation_request& request);
-    /// A form met lately is not made again. Charges the request's budget, or one of its own that
-    /// ends at the request's deadline. Where no form of calls is known, tools that may be called
-    /// leave the answer free, and `not_held` says so.
-    /// Errors: bad_value, naming the place and keyword of a strict schema, a tool that is not
-    /// there, or a model that writes no tool calls that an answer can be held to; a form that is
-    /// given up before anything is written, or takes more work or memory than one request may.
-    /// Throws work_limit_exceeded where the deadline has passed or the budget was cancelled.
+    /// Compiles the form, or takes an equal one from the cache. Charges the request's budget, or
+    /// one with the request's deadline. If the form of the model's calls is not known the answer is
+    /// free, and `not_held` says so. Errors: bad_value: a keyword of a strict schema (with its
+    /// path), an unknown tool, a model whose tool calls cannot be constrained, a grammar that
+    /// cannot begin, or more work or memory than a request may take. Throws work_limit_exceeded if
+    /// the deadline has passed or the budget was cancelled.
     storage::result<held_form> compile(const generation_request& request);
 
   private:
-    /// The form of an answer that nothing holds; nothing where there is something to hold it to.
+    /// The form of a free answer; nothing if the request constrains its answer.
     std::optional<held_form> free_form(const generation_request& request) const;
     struct known {
         std::string key;
         std::shared_ptr<const grammar_program> program;
         std::vector<std::string> not_held;
     };
+    /// The cached form with this key, see key_of().
     std::optional<held_form> find(const std::string& key);
+    /// Adds a form to the cache, and removes old ones beyond its bounds.
     void keep(known made);
     storage::result<known> made_of(const generation_request& request, storage::work_budget& budget);
     std::shared_ptr<const vocabulary_trie> vocabulary();
@@ -76,7 +81,7 @@ class answer_grammars {
     std::mutex vocabulary_mutex_;  // locked before mutex_, while vocabulary_ is made
     std::mutex mutex_;
     std::list<known> recent_;                            // newest first
-    std::shared_ptr<const vocabulary_trie> vocabulary_;  // made for the first answer that is held
+    std::shared_ptr<const vocabulary_trie> vocabulary_;  // made for the first constrained answer
 };
 
 }  // namespace semantic::engine

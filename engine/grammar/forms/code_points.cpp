@@ -13,7 +13,7 @@ using sequence = grammar_builder::sequence;
 
 constexpr code_range halves{0xD800, 0xDFFF};
 
-// Of characters of so many bytes.
+// The code points with 1, 2, 3 and 4 bytes in UTF-8.
 constexpr std::array<code_range, 4> lengths{
     code_range{0, 0x7F}, {0x80, 0x7FF}, {0x800, 0xFFFF}, {0x10000, code_point_max}};
 
@@ -28,8 +28,9 @@ byte_set bytes_between(std::uint32_t first, std::uint32_t last) {
     return set;
 }
 
-// Characters of UTF-8 in order are bytes in order: a range is cut where a byte further on would not
-// run from its least to its largest value.
+// Writes a range of characters as sequences of ranges of bytes. In UTF-8 the order of characters is
+// that of their bytes; a range is cut so that in each piece all bytes after the first one that
+// varies take all of their values.
 class range_writer {
   public:
     range_writer(grammar_builder& out, std::vector<sequence>& ways) : out_(out), ways_(ways) {}
@@ -44,7 +45,7 @@ class range_writer {
     }
 
   private:
-    /// `left`: bytes to come; `mark`: the fixed bits of the first of them.
+    /// Writes the last `left` bytes of a range; `mark`: the fixed bits of the first of them.
     void split(sequence before, std::uint32_t first, std::uint32_t last, int left,
                std::uint32_t mark) {
         const int shift = 6 * (left - 1);
@@ -114,7 +115,7 @@ std::vector<code_range> all_but(const std::vector<code_range>& ranges) {
 symbol one_character_of(grammar_builder& out, std::vector<code_range> ranges) {
     std::vector<sequence> ways;
     range_writer writer(out, ways);
-    // What is one byte is one set.
+    // All characters of one byte become one set.
     byte_set plain;
     for (const code_range& range : sorted(std::move(ranges))) {
         for (std::uint32_t c = range.first; c <= std::min<std::uint32_t>(range.last, 0x7F); ++c)

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Characters of UTF-8 as a grammar. Pure.
+// Writes sets of Unicode characters as a grammar of UTF-8. Pure.
 
 #include <cstdint>
 #include <string_view>
@@ -16,13 +16,14 @@ struct code_range {
 };
 constexpr std::uint32_t code_point_max = 0x10FFFF;
 
-/// In order, apart from each other, within Unicode; without the halves of UTF-16 pairs, which UTF-8
-/// does not write.
+/// The same characters as ranges in ascending order that do not touch, without those beyond Unicode
+/// and without surrogates, which UTF-8 does not have.
 std::vector<code_range> sorted(std::vector<code_range> ranges);
-/// All other characters. Requires: `ranges` as sorted() leaves them.
+/// All other characters. Requires: `ranges` are as sorted() returns them.
 std::vector<code_range> all_but(const std::vector<code_range>& ranges);
 
-/// One character of `ranges`, as UTF-8. None at all when there are none. Throws grammar_too_large.
+/// One character of `ranges`, as UTF-8; nothing matches if there are none. Throws
+/// grammar_too_large.
 grammar_builder::symbol one_character_of(grammar_builder& out, std::vector<code_range> ranges);
 
 }  // namespace semantic::engine

@@ -33,7 +33,7 @@ class invalid_form : public std::runtime_error {
 
 }  // namespace
 
-// Builds one grammar. The forms of calls are those that engine/text's parsers read.
+// Builds one grammar. Calls are written in the forms that the parsers of engine/text read.
 class form_builder::impl {
   public:
     impl(const form_to_build& form, std::vector<std::string>& not_held,
@@ -109,8 +109,8 @@ class form_builder::impl {
     }
 
     bool is_control(token_id id) const { return id >= 0 && tokenizer_.is_special(id); }
-    /// A mark that is a control token in some vocabularies, which no text spells, and text in
-    /// others.
+    /// A mark of the chat template: a control token if the vocabulary has it as one, otherwise
+    /// text.
     sequence mark(std::string_view spelling) {
         const token_id id = tokenizer_.find(spelling);
         return is_control(id) ? sequence{out_.token(id)} : out_.literal(spelling);
@@ -134,7 +134,7 @@ class form_builder::impl {
         return out_.any_of(std::move(ways));
     }
 
-    // Reasoning comes before what the form is about.
+    // The answer may begin with reasoning, which the form does not constrain.
     sequence reasoning() {
         if (format_.thinking == thinking_format::none) return {};
         if (format_.thinking == thinking_format::harmony) {
@@ -147,11 +147,11 @@ class form_builder::impl {
         symbol closed = out_.any_of({out_.literal(is_think ? "\n\n" : "")});
         symbol thought = text_before(thinking_close_of(format_.thinking), closed, false);
         const bool thinks = request_.thinking.enabled.value_or(format_.thinks_unless_said);
-        // The prompt has opened it.
+        // The prompt has opened the reasoning already.
         if (thinks ? format_.opened.when_on : format_.opened.when_off) return {thought};
         return {out_.any_of({{}, thinking_open() + thought})};
     }
-    /// Of Gemma 4's, a mark and a word.
+    /// The beginning of Gemma 4's reasoning: a mark and a word.
     sequence thinking_open() {
         const std::string_view open = thinking_open_of(format_.thinking);
         const std::size_t end = std::min(open.find('>'), open.size() - 1) + 1;
@@ -184,7 +184,7 @@ class form_builder::impl {
     sequence text_answer() {
         const symbol value = text_of_the_form();
         if (request_.text)
-            return {value};  // no template is rendered, and none of its forms kept to
+            return {value};  // a raw prompt has no template, and so none of its forms
         sequence text{value};
         if (harmony())
             text = sequence{special("<|channel|>")} + out_.literal("final") +
@@ -222,14 +222,14 @@ class form_builder::impl {
         }
         return arguments_.any_arguments();
     }
-    // Arguments are an object, whether their schema says so or not.
+    // Arguments are an object even if their schema does not say so.
     static bool names_no_type(const boost::json::object& schema) {
         return std::ranges::none_of(
             std::array{"type", "$ref", "anyOf", "oneOf", "allOf", "const", "enum"},
             [&](const char* key) { return schema.contains(key); });
     }
 
-    // What a schema that is not strict says beyond what can be held is left out and noted.
+    // Parts of a non-strict schema that cannot be enforced are left out and noted.
     symbol held(const boost::json::value& schema, const std::string& owner, bool strict) {
         const bool is_text = owner.empty();
         const auto made_of = [&](std::vector<std::string>* not_held) {
@@ -255,7 +255,7 @@ class form_builder::impl {
         not_held_.push_back((owner.empty() ? "" : "tool '" + owner + "': ") + message);
     }
 
-    /// `written`: one call to the tool of a name.
+    /// One call to any of the tools; written(name) is a call to the tool of that name.
     template <class Written>
     symbol one_of_the_calls(Written written) {
         std::vector<sequence> ways;
@@ -288,7 +288,8 @@ class form_builder::impl {
         return {special("<|channel|>"), call};
     }
 
-    /// `mark` begins calls amid text; after it come `first`, any number of `again`, and `end`.
+    /// How calls are written: `mark` begins them amid text; after it come `first`, any number of
+    /// `again`, and `end`.
     struct marked_calls {
         std::string_view mark;
         sequence first, again, end{};
@@ -329,7 +330,7 @@ class form_builder::impl {
     }
 
     marked_calls calls_of(const held_call_row& row) {
-        // What text opens calls with is one mark; the rest of `open` follows it.
+        // Only the first mark of `open` ends text; the rest of it follows.
         const std::size_t end = mark_end(row.open);
         const sequence rest = spelled(row.open.substr(end));
         symbol named{};
@@ -343,12 +344,12 @@ class form_builder::impl {
         return {row.open.substr(0, end), rest + call, spelled(row.separator) + call,
                 spelled(row.close), row.each_is_a_section};
     }
-    /// Where the mark ends that `text` begins with; its length where it has none.
+    /// The length of the mark that `text` begins with, in brackets; that of `text` if none ends.
     static std::size_t mark_end(std::string_view text) {
         const std::size_t end = text.find(text.front() == '[' ? ']' : '>');
         return end == std::string_view::npos ? text.size() : end + 1;
     }
-    /// A text whose marks may be control tokens.
+    /// A text in which marks are written as control tokens if the vocabulary has these.
     sequence spelled(std::string_view text) {
         sequence made;
         while (!text.empty()) {
@@ -369,7 +370,8 @@ class form_builder::impl {
         return made;
     }
 
-    // V3 and R1 name the type of a call and fence its arguments; V3.1 does neither.
+    // DeepSeek V3 and R1 write the type of a call and put its arguments into a fence; V3.1 does
+    // not.
     marked_calls deepseek_calls() {
         const sequence separator = mark("<｜tool▁sep｜>");
         const symbol call = one_of_the_calls([&](const std::string& name) {
@@ -394,7 +396,7 @@ class form_builder::impl {
         return {open, call, mark(open) + call, {}, true};
     }
 
-    // The call is what ends the turn in Llama 3 and in Harmony: there is one.
+    // In Llama 3 and in Harmony a call ends the turn, so there is only one.
     sequence calls() {
         if (llama3()) return {call_object("parameters")};
         if (harmony()) return harmony_call();
@@ -403,7 +405,7 @@ class form_builder::impl {
         return mark(form.mark) + form.first + out_.repeat(form.again, 0, more) + form.end;
     }
 
-    // Text as the model likes; only what begins a call must go on as one.
+    // Free text; but a call that begins has to be completed.
     symbol free_text_with_calls() {
         if (llama3()) {
             byte_set other;
@@ -435,7 +437,8 @@ class form_builder::impl {
     const generation_request& request_;
     const std::set<std::string>& free_;
     std::vector<std::string>& not_held_;
-    std::unordered_map<std::string_view, const tool_definition*> tools_;  // the first of a name
+    std::unordered_map<std::string_view, const tool_definition*>
+        tools_;  // by name; the first one of each
     json_grammar text_;
     json_grammar arguments_;
 };

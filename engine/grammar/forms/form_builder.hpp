@@ -17,32 +17,32 @@
 
 namespace semantic::engine {
 
-/// A schema that is not strict and describes too much: its owner's values are free.
+/// Thrown if a non-strict schema is too large: the caller builds again with its owner set free.
 struct free_schema {
     std::string owner;  // the tool's name; empty: the answer's own schema
 };
 
-/// What a grammar is built for. All must outlive the builder.
+/// The input of a form_builder. All references must outlive it.
 struct form_to_build {
     const tokenizer& words;
     const answer_format& format;
-    std::string_view family;  // the chat template, as refusals call it
+    std::string_view family;  // the chat template's name, for error messages
     const generation_request& request;
-    const std::set<std::string>& free;  // owners of schemas that are not to be held
+    const std::set<std::string>& free;  // owners of schemas that are not enforced
 };
 
 class form_builder {
   public:
-    /// `not_held`: takes what of schemas that are not strict is not held.
+    /// `not_held`: gets the ignored parts of non-strict schemas.
     form_builder(const form_to_build& form, std::vector<std::string>& not_held,
                  storage::work_budget& budget);
     ~form_builder();
     form_builder(const form_builder&) = delete;
     form_builder& operator=(const form_builder&) = delete;
 
-    /// Once. Throws std::runtime_error for a form that cannot be held, unsupported_schema,
-    /// free_schema, grammar_too_large, work_limit_exceeded. What it charges stays charged until
-    /// this object ends.
+    /// Builds the grammar; may be called once. Throws std::runtime_error for a form that cannot be
+    /// enforced, unsupported_schema, free_schema, grammar_too_large, work_limit_exceeded. The
+    /// memory that it charges is released by the destructor.
     grammar build();
 
   private:

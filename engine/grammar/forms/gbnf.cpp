@@ -17,7 +17,7 @@ namespace {
 using symbol = grammar_builder::symbol;
 using sequence = grammar_builder::sequence;
 
-constexpr int groups_max = 100;  // within each other
+constexpr int groups_max = 100;  // nesting
 constexpr int repetitions_max = 10'000;
 constexpr std::size_t rules_max = 2'000;
 
@@ -64,7 +64,7 @@ class gbnf_reader {
         return true;
     }
 
-    /// Comments count as blanks, up to the end of their line.
+    /// Skips blanks and comments, which end with their line.
     void skip_blanks(bool over_lines) {
         for (; more(); ++at_) {
             if (peek() == '#') at_ = std::min(text_.find('\n', at_), text_.size());
@@ -133,7 +133,7 @@ class gbnf_reader {
         }
     }
 
-    /// Returns: false when none begins here.
+    /// Returns: false if no item begins here.
     bool element(sequence& unit) {
         const char c = peek();
         if (c == '"') {
@@ -158,7 +158,8 @@ class gbnf_reader {
         return true;
     }
 
-    /// A name followed by ::= is meant as a rule, even if the line break before it was forgotten.
+    /// Whether a rule begins here: a name followed by ::=, even if the line break before it is
+    /// missing.
     bool begins_rule() const {
         std::size_t at = at_;
         while (at < text_.size() && is_of_name(text_[at])) ++at;
@@ -244,7 +245,7 @@ class gbnf_reader {
         return one_character_of(out_, is_negated ? all_but(ranges) : ranges);
     }
 
-    /// One character of a literal or a class, escaped or not.
+    /// Reads one character of a literal or a class, escaped or not.
     std::uint32_t character() {
         if (!more()) refuse("expected a character");
         if (take("\\")) return escaped();
@@ -310,10 +311,10 @@ class gbnf_reader {
     std::map<std::string, named_rule> names_;
 };
 
-// Ways from a rule to those that it may begin with.
+// A rule with which another one may begin.
 struct left_way {
     std::uint32_t to;
-    bool leaves_more;  // something must still follow it
+    bool leaves_more;  // more symbols follow it in the alternative
 };
 
 std::vector<std::vector<left_way>> left_ways(const grammar& rules) {
@@ -329,8 +330,8 @@ std::vector<std::vector<left_way>> left_ways(const grammar& rules) {
     return ways;
 }
 
-// Numbers of the circles that rules lie in: two rules have one number when each leads to the other.
-// Tarjan's algorithm, without recursion.
+// Numbers the strongly connected components of the rules: two rules have the same number if each
+// can begin with the other. Tarjan's algorithm, without recursion.
 std::vector<std::uint32_t> circles_of(const std::vector<std::vector<left_way>>& ways) {
     constexpr std::uint32_t none = static_cast<std::uint32_t>(-1);
     std::vector<std::uint32_t> order(ways.size(), none), low(ways.size(), 0);

@@ -27,8 +27,8 @@ constexpr held_call_row object_list(call_format format, std::string_view open,
             .close = end};
 }
 
-// Models that learnt tags around parameters are held to arguments in JSON, which their parsers read
-// too.
+// Models that have learnt tags around parameters are constrained to arguments in JSON, which their
+// parsers read, too.
 constexpr std::array rows{
     object_between_tool_call_tags(call_format::hermes),
     object_between_tool_call_tags(call_format::qwen_xml),

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// A plain text that a regular expression matches as a whole. Pure.
+// Writes the plain texts that a regular expression matches as a whole. Pure.
 
 #include <string_view>
 
@@ -8,9 +8,9 @@
 
 namespace semantic::engine {
 
-/// The expressions are those of string_pattern.hpp, without conditions; '^' and '$' at the ends
-/// say nothing new. Throws unsupported_schema, naming what of the expression is not supported;
-/// grammar_too_large.
+/// Texts that `pattern` matches. Expressions are as in string_pattern.hpp, without look-aheads; '^'
+/// and '$' at the ends are redundant. Throws unsupported_schema, with the part that is not
+/// supported; grammar_too_large.
 grammar_builder::symbol texts_matching(grammar_builder& out, std::string_view pattern);
 
 }  // namespace semantic::engine

@@ -9,7 +9,8 @@ namespace semantic::engine {
 
 using symbol = grammar_builder::symbol;
 
-// The automaton of Knuth, Morris and Pratt, a rule for each of its states.
+// The automaton of Knuth, Morris and Pratt, which finds the first mark, with a rule for each state:
+// the number of the mark's bytes that the text so far ends with.
 symbol text_up_to(grammar_builder& out, std::string_view mark, symbol rest, bool may_end) {
     std::vector<symbol> states;
     for (std::size_t i = 0; i < mark.size(); ++i) states.push_back(out.new_rule());

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A JSON Schema (draft 2020-12) as a grammar. What a grammar cannot hold to is named.
+// Compiles a JSON Schema (draft 2020-12) to a grammar. Keywords that a grammar cannot enforce are
+// reported.
 
 #include <boost/json.hpp>
 
@@ -31,12 +32,12 @@ using symbol = grammar_builder::symbol;
 using sequence = grammar_builder::sequence;
 
 constexpr int count_max = 1 << 24;        // minLength, maxItems: no answer is longer
-constexpr int member_states_max = 5'000;  // of properties times those that are counted
+constexpr int member_states_max = 5'000;  // number of properties times number of counts
 
-// Complaints show less of a place than this.
+// Paths are cut at this length; messages show less.
 constexpr std::size_t path_bytes_max = 512;
 
-/// A path below another one, as errors print it.
+/// The path of a part of the schema at `path`, for error messages.
 std::string below(const std::string& path, std::string_view keyword, std::string_view name = {}) {
     std::string out = path;
     for (std::string_view more : {keyword, name})
@@ -49,14 +50,15 @@ bool is_schema_list(const json::object& schema, std::string_view key) {
     return list != nullptr && list->is_array();
 }
 
-// Sets of types, names of places: about a microsecond for each schema.
+// The work for each schema, such as its set of types: about a microsecond.
 constexpr std::size_t steps_per_schema = 10;
-// What a cached name takes in addition to its text.
+// Memory of a cached name without its text.
 constexpr std::size_t reference_bytes = 96;
 
 class schema_compiler {
   public:
-    /// `are_arguments`: of the schema itself, where it is plainly that of an object.
+    /// `are_arguments`: the root is written as a call's arguments; it must be a schema of an
+    /// object.
     schema_compiler(json_grammar& out, const json::value& root, std::vector<std::string>* not_held,
                     bool are_arguments)
         : out_(out),
@@ -120,8 +122,8 @@ class schema_compiler {
         return out;
     }
 
-    // Each place, with the keywords next to the reference to it, is one rule: schemas may contain
-    // themselves.
+    // Each target, together with the keywords next to the '$ref', is one rule, because schemas may
+    // contain themselves.
     symbol reference(const json::object& schema, const std::string& path) {
         const json::object siblings = beside_reference(schema);
         const json::value* target = places_.target_of(schema, path);
@@ -174,8 +176,8 @@ class schema_compiler {
         return builder_.any_of(std::move(ways));
     }
 
-    // oneOf: a value that two of them allow would satisfy neither, so it must be plain to see that
-    // there is none.
+    // oneOf: a value that two of them allow does not satisfy the schema, so it has to be certain
+    // that there is no such value.
     void require_apart(const json::array& list, const std::string& path) {
         std::vector<schema_view> views;
         std::vector<const json::object*> each;
@@ -234,7 +236,8 @@ class schema_compiler {
         return builder_.any_of(std::move(ways));
     }
 
-    // A bound on a count; `otherwise` when there is none, or an upper one that no answer reaches.
+    // Reads a bound on a count; `otherwise` if there is none, or an upper one that no answer
+    // reaches.
     int count(const json::object& schema, std::string_view key, int otherwise,
               const std::string& path) {
         const json::value* value = schema.if_contains(key);
@@ -274,7 +277,7 @@ class schema_compiler {
             return std::nullopt;
         }
     }
-    // The number as a plain decimal; nothing when it is none.
+    // The number as a plain decimal; nothing if it is not a number.
     std::string decimal(const json::object& schema, std::string_view key, const std::string& path) {
         const json::value* value = schema.if_contains(key);
         if (!value) return {};
@@ -310,7 +313,7 @@ class schema_compiler {
         const std::string step = decimal(schema, "multipleOf", path);
         if (step.empty() && range.least.empty() && range.most.empty())
             return fractions ? out_.number() : out_.integer();
-        // Written once, however many schemas say the same of a number.
+        // Equal descriptions of numbers share a rule.
         std::string name = fractions ? "number" : "integer";
         for (const std::string& each :
              {range.least, std::string(range.least_excluded ? "<" : "<="), range.most,
@@ -344,7 +347,7 @@ class schema_compiler {
             if (auto made = distinct(schema, least, most, path)) return *made;
             complaints_.give_up(path, "'uniqueItems' is not supported");
         }
-        // A list of 'items' is how 'prefixItems' was called.
+        // Older drafts have a list in 'items' instead of 'prefixItems'.
         const bool is_old = is_schema_list(schema, "items");
         const char* first_key = is_old ? "items" : "prefixItems";
         const json::value* first = schema.if_contains(first_key);
@@ -451,7 +454,7 @@ class schema_compiler {
         return objects_of(out_, rules);
     }
 
-    // What a schema neither declares nor forbids is allowed only where it declares nothing.
+    // Members that a schema neither declares nor forbids are allowed only if it declares none.
     void add_others(const json::object& schema, const std::string& path,
                     const std::optional<symbol>& key, bool no_more,
                     const std::optional<symbol>& others, object_rules& rules) {
@@ -481,8 +484,7 @@ class schema_compiler {
         rules.others = {*name, others ? *others : out_.any_value()};
     }
 
-    /// What 'propertyNames' allows: those names alone, or keys of a form; nothing where it forbids
-    /// none.
+    /// The keys that 'propertyNames' allows, as a list or as a form; nothing if it forbids none.
     struct names_allowed {
         std::optional<std::set<std::string>> only;
         std::optional<symbol> key;

@@ -13,8 +13,7 @@ namespace {
 
 namespace json = boost::json;
 
-// In a merged schema, the list of patterns other than 'pattern'; not a keyword that a schema can
-// have.
+// The key of the list of further patterns in a merged schema: no keyword has this name.
 constexpr std::string_view pattern_beside = "pattern\x01";
 
 constexpr std::array<std::string_view, 5> lower_bounds{"minimum", "exclusiveMinimum", "minLength",
@@ -22,7 +21,7 @@ constexpr std::array<std::string_view, 5> lower_bounds{"minimum", "exclusiveMini
 constexpr std::array<std::string_view, 5> upper_bounds{"maximum", "exclusiveMaximum", "maxLength",
                                                        "maxItems", "maxProperties"};
 
-/// Whether the bound was joined.
+/// If the keyword is a bound, keeps the narrower of two values in `mine`. Returns: whether it is.
 bool join_bound(std::string_view key, json::value& mine, const json::value& other) {
     const bool is_lower = std::ranges::find(lower_bounds, key) != lower_bounds.end();
     if (!is_lower && std::ranges::find(upper_bounds, key) == upper_bounds.end()) return false;
@@ -102,7 +101,7 @@ void schema_merge::join_properties(json::object& mine, const json::object& prope
     }
 }
 
-// All schemas that it must satisfy are in one list, each once, however many schemas name it.
+// Makes the property an 'allOf' of all schemas that it has to satisfy, each once.
 void schema_merge::join_property(json::string_view name, json::value& mine,
                                  const json::value& property) {
     charge_walk(property, memory_.budget());

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Several schemas as one that holds to all of them. Thread: one at a time.
+// Merges several schemas into one that a value satisfies only if it satisfies all of them. Thread:
+// one at a time.
 
 #include <boost/json.hpp>
 
@@ -15,27 +16,27 @@
 
 namespace semantic::engine {
 
-/// Bounds become the narrower ones, required lists are joined, and lists of constants have in
-/// common what remains; a property, or a pattern, of several must hold in all ways. Of what else is
-/// said twice, all must say the same. Annotations, and '$ref', are left out.
+/// Of two bounds the narrower one is kept, 'required' lists are joined, lists of constants become
+/// their intersection, and a property or pattern that several schemas have has to satisfy all.
+/// Other keywords must be equal, or they are reported. Annotations and '$ref' are left out.
 class schema_merge {
   public:
-    /// `path`: of the schema, for complaints. The others must outlive this.
+    /// `path`: the schema's, for messages. The other arguments must outlive this.
     schema_merge(storage::work_budget& budget, std::string path, schema_complaints& complaints)
         : path_(std::move(path)), complaints_(complaints), memory_(budget) {}
 
-    /// All keywords of `schema` but `except`. One that was added before adds nothing. Throws
-    /// work_limit_exceeded.
-    void add(const boost::json::object& schema, std::string_view except = "");
-    /// In place of what was added under this keyword.
+    /// Merges all keywords of `schema` but `except`. Does nothing for a schema that was added
+    /// before. Throws work_limit_exceeded.
+    void add(const boost::json::object& schema, std::string_view except = {});
+    /// Replaces a keyword of the merged schema.
     void set(std::string_view keyword, boost::json::string_view value) { whole_[keyword] = value; }
     const boost::json::object& whole() const { return whole_; }
 
   private:
-    /// What a property must satisfy, by hash: places in the list that is its 'allOf'.
+    /// The schemas of a property's 'allOf' list, as indexes into it, by hash.
     using part_index = std::unordered_multimap<std::size_t, std::size_t>;
 
-    /// Charges for a copy of the value under a name, for as long as this lives.
+    /// Charges the memory of a copy of the value under a name, as long as this object lives.
     void charge_copy(boost::json::string_view name, const boost::json::value& value);
     void join(boost::json::string_view key, boost::json::value& mine,
               const boost::json::value& value);
@@ -51,11 +52,11 @@ class schema_merge {
     growing_charge memory_;
     boost::json::object whole_;
     std::unordered_set<const boost::json::object*> added_;
-    std::unordered_set<std::string> required_, patterns_;     // of whole_, once there are two lists
-    std::unordered_map<std::string, part_index> properties_;  // those that are an 'allOf' of ours
+    std::unordered_set<std::string> required_, patterns_;  // those of whole_, if lists were joined
+    std::unordered_map<std::string, part_index> properties_;  // those that became an 'allOf'
 };
 
-/// Patterns that a merge has added to 'pattern'.
+/// The patterns that a merged schema has in addition to 'pattern'.
 std::vector<std::string> patterns_beside(const boost::json::object& schema);
 
 }  // namespace semantic::engine

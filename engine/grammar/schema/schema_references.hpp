@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// What a schema's '$ref' leads to, within one document. Thread: one at a time.
+// Resolves '$ref' within one schema document. Thread: one at a time.
 
 #include <boost/json.hpp>
 
@@ -12,31 +12,31 @@
 
 namespace semantic::engine {
 
-/// Of schemas within schemas, and of '$ref' after '$ref'.
+/// The deepest nesting of schemas, and the longest chain of '$ref'.
 constexpr int schema_depth_max = 64;
 
-/// A schema as an object, whatever it refers to.
+/// A schema with its references resolved.
 struct schema_view {
     const boost::json::object* object = nullptr;
-    std::unique_ptr<schema_merge> merged{};  // owns the object where it was put together
+    std::unique_ptr<schema_merge> merged{};  // owns the object if it was merged; else null
     const boost::json::object& operator*() const { return *object; }
     const boost::json::object* operator->() const { return object; }
 };
 
 class schema_references {
   public:
-    /// All of these must outlive this and what it returns.
+    /// All arguments must outlive this and the schemas that it returns.
     schema_references(const boost::json::value& root, storage::work_budget& budget,
                       schema_complaints& complaints)
         : root_(root), budget_(budget), complaints_(complaints) {}
 
-    /// What '$ref' names: "#", "#/$defs/name" and any other pointer into the same document; or
-    /// null.
+    /// The target of the schema's '$ref': "#", "#/$defs/name" or another pointer into the same
+    /// document. Null, with a complaint, if there is no such place.
     const boost::json::value* target_of(const boost::json::object& schema, const std::string& path);
     /// The objects whose keywords count: the target of '$ref', then the keywords next to it.
     std::vector<const boost::json::object*> parts_of(const boost::json::value& schema,
                                                      const std::string& path);
-    /// Copies nothing where one object says it all.
+    /// The schema as one object. Copies nothing unless several objects have to be merged.
     schema_view object_at(const boost::json::value& schema, const std::string& path);
 
   private:

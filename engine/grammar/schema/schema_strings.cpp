@@ -65,8 +65,8 @@ schema_strings::symbol schema_strings::make_symbol(const json::object& schema,
     const bool is_only_one = !said.has_length() && has_pattern != said.format.has_value();
     if ((has_pattern || said.format) && !is_only_one)
         if (auto made = intersection(schema, said, std::move(own), path)) return *made;
-    // Where the keywords cannot be held together, one is: the pattern, else the format (which by
-    // the specification need not be held), else the length.
+    // If the keywords cannot be enforced together, one of them is: the pattern, otherwise the
+    // format (which the specification does not require), otherwise the length.
     if (has_pattern)
         if (auto made = pattern_alone(said.pattern, path)) return *made;
     if (said.format) return strings_matching(out_, *said.format);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Strings as a schema's keywords describe them: 'pattern', 'format', 'minLength', 'maxLength'.
-// Thread: one at a time.
+// Writes the strings that a schema's keywords 'pattern', 'format', 'minLength' and 'maxLength'
+// describe. Thread: one at a time.
 
 #include <boost/json.hpp>
 
@@ -22,29 +22,31 @@ class schema_strings {
     schema_strings(json_grammar& out, schema_complaints& complaints)
         : out_(out), complaints_(complaints), memory_(out.builder().budget()) {}
 
-    /// Strings of `least` to `most` (< 0: any number of) characters. What was described before is
-    /// not written again.
+    /// JSON strings of `least` to `most` (< 0: any number of) characters that satisfy the schema.
+    /// Equal descriptions share a rule.
     grammar_builder::symbol matching(const boost::json::object& schema, int least, int most,
                                      const std::string& path);
 
   private:
     using symbol = grammar_builder::symbol;
 
-    /// What a schema says of a string.
+    /// The keywords of a schema about strings.
     struct description {
         std::string pattern;
-        std::vector<std::string> further_patterns;  // of schemas that hold for the string too
+        std::vector<std::string> further_patterns;  // from schemas that were merged
         std::optional<std::string_view> format;
         int least = 0, most = -1;
         bool has_length() const { return least > 0 || most >= 0; }
         std::string name() const;
     };
-    /// A symbol for the strings that fit all keywords, or as many as can be held together.
+    /// The strings that satisfy all keywords, or as many of these as can be enforced together.
     symbol make_symbol(const boost::json::object& schema, const description& said,
                        const std::string& path);
+    /// The strings of one pattern; nothing, with a complaint, if it is not supported.
     std::optional<symbol> pattern_alone(const std::string& pattern, const std::string& path);
     std::optional<parsed_pattern> parsed(const std::string& pattern, const std::string& path);
-    /// Strings that fit all patterns, the format and the length.
+    /// The strings that satisfy all patterns, the format and the length; nothing, with a complaint,
+    /// if that is too much.
     std::optional<symbol> intersection(const boost::json::object& schema, const description& said,
                                        std::vector<parsed_pattern> patterns,
                                        const std::string& path);

@@ -59,7 +59,7 @@ class schema_comparison {
         return values;
     }
 
-    // Each value is in one of the lists alone.
+    // Whether no value is in two of the lists of constants.
     static bool share_none(const std::vector<constants>& lists) {
         value_map<std::size_t> owners;
         for (std::size_t i = 0; i < lists.size(); ++i)
@@ -68,8 +68,8 @@ class schema_comparison {
         return true;
     }
 
-    // A schema that lists values and one that does not are distinguished by type alone, as are two
-    // that do not unless both are objects.
+    // A schema with a list of constants is compared with one without by type only; so are two
+    // without, unless both are objects.
     bool differ_in_type(const std::vector<std::size_t>& listed,
                         const std::vector<std::size_t>& others) const {
         type_set of_listed, of_others, of_no_objects;
@@ -89,7 +89,7 @@ class schema_comparison {
         return out.set(index_of_type("object"));
     }
 
-    /// Required properties that list their values.
+    /// The required properties that have a list of constants.
     using marks = std::map<std::string_view, constants>;
 
     marks marks_of(const json::object& schema) {
@@ -110,8 +110,8 @@ class schema_comparison {
         return out;
     }
 
-    // Divided by one property after the other until each is alone; what none divides is compared
-    // pair by pair.
+    // Divides the schemas by one property after the other, until each group has one; schemas that
+    // no property divides are compared pair by pair.
     bool objects_differ(const std::vector<std::size_t>& others) {
         std::vector<marks> all;
         for (std::size_t i : others)
@@ -135,8 +135,8 @@ class schema_comparison {
         return true;
     }
 
-    // Into those that share a value of the property, at one remove or several; all together where
-    // one of them lists none.
+    // Divides schemas into groups by a property: schemas that share one of its values, directly or
+    // through others, are in one group. One group if a schema has no list for it.
     std::vector<std::vector<const marks*>> divided(const std::vector<const marks*>& group,
                                                    std::string_view name) {
         std::vector<std::size_t> leader(group.size());

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Whether schemas exclude each other. Pure but for what it charges.
+// Decides whether schemas exclude each other, as oneOf needs it. Pure, apart from charging a
+// budget.
 
 #include <boost/json.hpp>
 
@@ -10,8 +11,8 @@
 
 namespace semantic::engine {
 
-/// Whether it is plain to see that no value satisfies two of them: they differ in type, or in the
-/// constants that they or one of their required properties may be. Throws work_limit_exceeded.
+/// Whether it is certain that no value satisfies two of the schemas: they differ in type, or in the
+/// constants that they, or one of their required properties, allow. Throws work_limit_exceeded.
 bool are_apart(const std::vector<const boost::json::object*>& schemas,
                storage::work_budget& budget);
 
