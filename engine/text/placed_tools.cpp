@@ -20,7 +20,7 @@ tool_definition known_tool() {
     return {"known_tool_7f2c", "-", R"({"type":"object","properties":{}})"};
 }
 
-/// What is added to a prompt by tools: `less` with an insertion is `more`.
+/// The text by which `more` is longer than `less`; nothing if it is not one insertion.
 std::optional<std::string> insertion(std::string_view less, std::string_view more) {
     if (more.size() <= less.size()) return std::nullopt;
     const std::size_t length = more.size() - less.size();
@@ -32,7 +32,8 @@ std::optional<std::string> insertion(std::string_view less, std::string_view mor
         ++common_end;
     const std::size_t first = less.size() - common_end;
     if (first > last) return std::nullopt;
-    // Every place from `first` to `last` explains it; a text of its own begins with its line.
+    // If equal texts meet, the insertion may begin anywhere from `first` to `last`: it is taken to
+    // begin with a line.
     std::size_t at = first;
     for (std::size_t i = first; i <= last; ++i)
         if (more[i] == '\n' || (i > 0 && more[i - 1] == '\n')) {
@@ -46,17 +47,18 @@ std::optional<std::string> insertion(std::string_view less, std::string_view mor
     return std::string(found);
 }
 
-/// What a template writes for a tool. What it renders without the tool in question is kept.
+/// Finds the text that a template writes for a tool, by rendering prompts with and without it. The
+/// prompts without it are rendered once.
 class template_probe {
   public:
     explicit template_probe(const chat_template& family) : family_(family) {}
 
-    /// Of the first tool of a prompt, or nothing where the template has no such text in one piece.
+    /// The text for the first tool of a prompt; nothing if that is not in one piece.
     std::optional<std::string> text_of_first(const tool_definition& tool) {
         if (!without_tools_) without_tools_ = rendered({});
         return added(*without_tools_, rendered({tool}), tool);
     }
-    /// Likewise of one after another tool.
+    /// The same for a tool after another one.
     std::optional<std::string> text_of_further(const tool_definition& tool) {
         if (!with_one_tool_) with_one_tool_ = rendered({known_tool()});
         return added(*with_one_tool_, rendered({known_tool(), tool}), tool);
@@ -89,11 +91,10 @@ class template_probe {
     std::optional<std::optional<std::string>> without_tools_, with_one_tool_;
 };
 
-// What a definition costs in steps of a budget in addition to its bytes, each of which takes part
-// of one.
+// Budget steps of a definition, and bytes of it that cost one step more.
 constexpr std::uint64_t steps_of_definition = 1'000;
 constexpr std::size_t bytes_a_step = 2;
-// What is written at once, wherever it is asked for.
+// The bounds of has_few_placed_tools().
 constexpr std::size_t few_definitions = 16;
 constexpr std::size_t few_bytes = std::size_t{16} << 10;
 

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Definitions of tools in the middle of a conversation: a tool that comes late leaves the head of
-// the prompt, and so the agent's memory, as it is. Pure.
+// Writes the definitions of tools that a client adds in the middle of a conversation ("placed" or
+// late tools) into its messages. Added at the head of the prompt they would void the agent's
+// memory. Pure.
 
 #include <string>
 
@@ -12,21 +13,21 @@
 
 namespace semantic::engine {
 
-/// The text by which the template defines one more tool at the head of a prompt that has tools,
-/// without the text around the list. `opens`: no tool is defined before it, so that the text also
-/// says how tools are called, where the template has such a text in one piece. Where the template
-/// does not define tools in this way, returns the tool as JSON. Errors: bad_value for a tool whose
-/// parameters are no JSON object.
+/// Returns: the text by which the template defines a tool within its list of tools; the tool as
+/// JSON if the template has no such text. `opens`: no tool is defined before it, so the text also
+/// explains how tools are called, if the template has that in one piece. Errors: bad_value for a
+/// tool whose parameters are no JSON object.
 storage::result<std::string> definition_text(const tool_definition& tool, bool opens,
                                              const chat_template& family);
 
-/// Writes the texts of chat.placed_tools at their places, and empties the list. Each takes a
-/// rendering or two: `budget` is charged for it. Errors: likewise. Throws work_limit_exceeded.
+/// Writes the texts of chat.placed_tools into the messages, and empties the list. Each takes one or
+/// two renderings, for which `budget` is charged. Errors: as definition_text(). Throws
+/// work_limit_exceeded.
 storage::result<void> write_placed_tools(conversation& chat, const chat_template& family,
                                          storage::work_budget& budget);
 
-/// Whether there are so few placed tools, and so short ones, that their texts are made in a few
-/// milliseconds.
+/// Whether the conversation has at most 16 placed tools, of at most 16 KiB together: their texts
+/// are made in a few milliseconds, so no other thread is needed.
 bool has_few_placed_tools(const conversation& chat);
 
 }  // namespace semantic::engine

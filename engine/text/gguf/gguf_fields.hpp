@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Typed reading of a GGUF's metadata. Errors here: corrupt, naming the key and the value that is
-// there instead.
+// Typed reading of a GGUF's metadata. Errors of all functions: corrupt, with the key and the kind
+// of value that it has instead.
 
 #include <cstdint>
 #include <optional>
@@ -13,17 +13,17 @@
 
 namespace semantic::engine::gguf_fields {
 
-/// Empty where there is no such key.
+/// A string; empty if there is no such key.
 storage::result<std::string_view> text(const storage::gguf_view& metadata, std::string_view key);
-/// Nothing where there is no such key.
+/// A boolean; nothing if there is no such key.
 storage::result<std::optional<bool>> flag(const storage::gguf_view& metadata, std::string_view key);
-/// A whole number that is not negative; nothing where there is no such key.
+/// A whole number that is not negative; nothing if there is no such key.
 storage::result<std::optional<std::uint64_t>> number(const storage::gguf_view& metadata,
                                                      std::string_view key);
-/// Null where there is no such key.
+/// An array of strings; null if there is no such key.
 storage::result<const storage::gguf_array*> strings(const storage::gguf_view& metadata,
                                                     std::string_view key);
-/// An array of whole or real numbers; null where there is no such key.
+/// An array of whole or real numbers; null if there is no such key.
 storage::result<const storage::gguf_array*> numbers(const storage::gguf_view& metadata,
                                                     std::string_view key);
 

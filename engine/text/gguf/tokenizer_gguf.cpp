@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reading a tokenizer from a GGUF's metadata: everything that is not understood is refused here, by
-// key. Keys: https://github.com/ggml-org/ggml/blob/master/docs/gguf.md
+// Reads a tokenizer from a GGUF's metadata. Refuses everything that is not supported, with the key.
+// Keys: https://github.com/ggml-org/ggml/blob/master/docs/gguf.md
 
 #include <boost/json.hpp>
 
@@ -53,7 +53,7 @@ failure corrupt(std::string_view key, const std::string& why) {
 
 std::string at(std::size_t index) { return "[" + std::to_string(index) + "]"; }
 
-/// A token that converters put where an id has none.
+/// Whether it is the token that converters write for an unused id.
 bool is_padding(std::string_view spelling, std::size_t id) {
     return spelling == "[PAD" + std::to_string(id) + "]";
 }
@@ -106,7 +106,7 @@ class tokenizer::impl::gguf_reading {
     bool is_plain(std::string_view token) const;
     bool is_shown_control(std::string_view token) const;
 
-    /// A way to merge a piece: the rule, and what it is ordered by.
+    /// A way to split a piece in two: a merge rule, with the keys of its order.
     struct split {
         float score;
         std::uint32_t left, right;  // characters
@@ -145,7 +145,7 @@ result<void> tokenizer::impl::gguf_reading::byte_level() {
 }
 
 result<void> tokenizer::impl::gguf_reading::sentence_piece(bool has_merges) {
-    // What llama.cpp takes for the keys that a file leaves out.
+    // llama.cpp's defaults for missing keys.
     const std::int64_t unknown_id = has_merges ? 3 : 0, bos_id = has_merges ? 2 : 1,
                        eos_id = has_merges ? 1 : 2;
     const auto prefixed = gguf_fields::flag(metadata_, "tokenizer.ggml.add_space_prefix");
@@ -211,7 +211,7 @@ result<void> tokenizer::impl::gguf_reading::read_tokens() {
                                            std::to_string(spelling_bytes_max_) + " are read");
         if (utf8::valid_prefix(spelling) != spelling.size())
             return corrupt(tokens_key, at(i) + " is not UTF-8");
-        // An id without a token, as published files leave it out.
+        // An unused id: published files leave it out.
         if (spelling.empty() || (types_[i] == token_type::unused && is_padding(spelling, i)))
             continue;
         if (auto taken = take_token(i, std::string(spelling)); !taken) return taken;
@@ -223,7 +223,7 @@ result<void> tokenizer::impl::gguf_reading::read_tokens() {
 result<void> tokenizer::impl::gguf_reading::take_token(std::size_t index, std::string spelling) {
     const token_type type = types_[index];
     const auto id = static_cast<token_id>(index);
-    // Converters write the user-defined blanks of SentencePiece as blanks.
+    // Converters write SentencePiece's user-defined tokens of blanks with real blanks.
     const bool is_blank = spelling.find_first_not_of(' ') == std::string::npos;
     if (pipeline_ == nullptr && type == token_type::user_defined && is_blank) {
         std::string blanks;
@@ -260,8 +260,8 @@ bool tokenizer::impl::gguf_reading::is_plain(std::string_view token) const {
            token == "<2mass>" || token == "[@BOS@]";
 }
 
-/// Gemma 4's marks of calls, channels and strings: special as published, and user-defined in a GGUF
-/// so that llama.cpp shows them.
+/// Whether it is one of Gemma 4's marks of calls, channels and strings: special in the published
+/// file, but user-defined in a GGUF, so that llama.cpp shows them.
 bool tokenizer::impl::gguf_reading::is_shown_control(std::string_view token) const {
     constexpr std::string_view shown[] = {"<|channel>",   "<channel|>",       "<|tool_call>",
                                           "<tool_call|>", "<|tool_response>", "<tool_response|>",

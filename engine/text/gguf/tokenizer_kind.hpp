@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Which kind of tokenizer a GGUF's metadata names, without its vocabulary: what decides whether it
-// is read at all. Pure.
+// Finds the kind of tokenizer that a GGUF's metadata names, without reading its vocabulary, to
+// decide whether the file is supported. Pure.
 
 #include <string_view>
 
@@ -17,8 +17,7 @@ struct gguf_tokenizer_kind {
     const gguf_pipeline* pipeline = nullptr;  // of gpt2 only
 };
 
-/// `pre`: what tokenizer.ggml.pre is taken for; empty: what the file says. Errors: as
-/// tokenizer::from_gguf().
+/// `pre`: overrides tokenizer.ggml.pre; empty: as the file says. Errors: as tokenizer::from_gguf().
 storage::result<gguf_tokenizer_kind> kind_of_gguf_tokenizer(const storage::gguf_view& metadata,
                                                             std::string_view pre);
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Tokens that are found in the text as they are spelled, before anything else happens to it.
-// Immutable after build; safe from any thread.
+// Finds added tokens (such as <|im_end|>): they are searched for in a text by their spelling,
+// before the rest is split and merged. Immutable after build; safe from any thread.
 
 #include <array>
 #include <cstddef>
@@ -23,40 +23,40 @@ struct added_token {
     std::string content;
     bool special = false;
     bool normalized = false;   // searched in the normalised text
-    bool single_word = false;  // only where no word character touches it
-    bool lstrip = false;       // takes the white space in front of it
-    bool rstrip = false;       // takes the white space after it
+    bool single_word = false;  // found only if no word character is next to it
+    bool lstrip = false;       // includes the white space before it
+    bool rstrip = false;       // includes the white space after it
 };
 
-/// Where a text is content: there, special tokens are text like any other. A view.
+/// The parts of a text that are content (what clients wrote): special tokens are not recognised
+/// there. A view.
 struct content_view {
-    std::span<const text_range> ranges{};    // of the text as it came; in order, apart
-    std::size_t begin = 0;                   // of what is searched, in that text
-    const normalized_text* moved = nullptr;  // what is searched, where a normalizer made it
-
-    /// Whether a part of `where`, of what is searched, is content.
+    std::span<const text_range> ranges{};    // of the original text; ascending, not overlapping
+    std::size_t begin = 0;                   // where the searched section begins in that text
+    const normalized_text* moved = nullptr;  // the searched section, if it was normalised
+    /// Whether a part of the range `where` of the searched section is content.
     bool touches(text_range where) const;
 };
 
 class added_token_finder {
   public:
-    /// `spelling` is what is searched: the content, or what the normalizer makes of it.
+    /// `spelling`: the text to search for: token.content, or its normalised form.
     void add(std::string_view spelling, const added_token& token);
 
     struct hit {
-        text_range where;  // with the white space that it takes
+        text_range where;  // including white space
         storage::token_id id;
-        text_range spelling;  // without
+        text_range spelling;  // without white space
     };
-    /// Leftmost first, the longest of those that start together; special tokens only where nothing
-    /// of their spelling is content.
+    /// All tokens from left to right, the longest of those that start at the same byte. Special
+    /// tokens are found only if no part of their spelling is content.
     std::vector<hit> find_all(std::string_view text, const content_view& content = {}) const;
 
-    /// True when some spelling occurs in `text` that begins before `at` and ends after it.
+    /// Whether some token's spelling begins before byte `at` of `text` and ends after it.
     bool crosses(std::string_view text, std::size_t at, const content_view& content = {}) const;
     bool empty() const noexcept { return rules_.empty(); }
     bool has_special() const noexcept { return has_special_; }
-    /// Whether some token looks at the characters next to it (single_word, lstrip, rstrip).
+    /// Whether some token depends on the characters next to it (single_word, lstrip, rstrip).
     bool looks_around() const noexcept { return looks_around_; }
     std::size_t longest() const noexcept { return longest_; }
 

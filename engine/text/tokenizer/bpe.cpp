@@ -80,7 +80,7 @@ void bpe_merges::apply(std::vector<bpe_symbol>& symbols, scratch& work) const {
         auto& left = work.nodes[static_cast<std::size_t>(top.at)];
         if (left.symbol.length == 0 || left.next < 0) continue;
         auto& right = work.nodes[static_cast<std::size_t>(left.next)];
-        // Neighbours may have changed since the candidate was put down.
+        // A neighbour may have been merged since the candidate was added: then it is skipped.
         const slot* now = find(left.symbol.id, right.symbol.id);
         if (now == nullptr || now->merged != top.merged) continue;
         left.symbol = {top.merged, left.symbol.length + right.symbol.length};

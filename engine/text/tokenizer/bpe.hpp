@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Byte-pair merges of one piece of text, O(n log n) in its length. Immutable after build; safe from
-// any thread.
+// Byte-pair encoding: merges the symbols of one piece of text by rules, in O(n log n) of its
+// length. Immutable after build; safe from any thread.
 
 #include <cstdint>
 #include <string_view>
@@ -22,10 +22,10 @@ class bpe_merges {
         storage::token_id left, right, merged;
     };
     bpe_merges() = default;
-    /// `rules` in order of rank, the first is merged first. A pair that comes twice keeps its last.
+    /// `rules`: in order of rank; the first is applied first. Of equal pairs the last rule counts.
     explicit bpe_merges(const std::vector<rule>& rules);
 
-    /// Buffers that are kept from piece to piece.
+    /// Buffers for apply(), to be reused.
     struct scratch {
         struct node {
             bpe_symbol symbol;
@@ -51,6 +51,7 @@ class bpe_merges {
     static constexpr std::uint64_t empty_pair = ~std::uint64_t{0};
     const slot* find(storage::token_id left, storage::token_id right) const noexcept;
     slot& place(std::uint64_t pair) noexcept;
+    /// Adds the merge of node `at` with its next node to the heap, if there is a rule for it.
     void offer(scratch& work, std::int32_t at) const;
 
     std::vector<slot> table_;  // open addressing, a power of two, at most half full

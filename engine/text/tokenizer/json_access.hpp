@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Lenient reading of members that tokenizer files may leave out. For engine/text/*.cpp only.
+// Reads members of tokenizer files that may be missing. For engine/text/*.cpp only.
 
 #include <string>
 #include <string_view>
@@ -14,14 +14,15 @@ class value;
 
 namespace semantic::engine {
 
-/// The member, or a null value when `json` is no object or has none.
+/// The member `key`; a null value if `json` is no object or has no such member.
 const boost::json::value& member(const boost::json::value& json, std::string_view key);
-/// Its text; empty when it is missing, null or not a string.
+/// A member's text; empty if it is missing or not a string.
 std::string text_of(const boost::json::value& json, std::string_view key);
 bool flag_of(const boost::json::value& json, std::string_view key, bool otherwise);
-/// Null when it is missing or not an array.
+/// A member's array; null if it is missing or not an array.
 const boost::json::array* array_of(const boost::json::value& json, std::string_view key);
-/// The "pattern" member: {"Regex": ...} or {"String": ...}. Errors: incompatible, corrupt.
+/// Compiles the member "pattern": {"Regex": ...} or {"String": ...}. `owner`: the component, for
+/// error messages. Errors: incompatible, corrupt.
 storage::result<regex> parse_pattern(const boost::json::value& json, std::string_view owner);
 
 }  // namespace semantic::engine

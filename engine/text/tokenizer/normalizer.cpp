@@ -53,8 +53,8 @@ class rewrite {
 
 constexpr std::size_t marks_in_a_row_max = 64;
 
-/// Puts `marks` (begin, class) in canonical order. ICU inserts marks one by one, which takes
-/// quadratic time on a hostile text of nothing but marks; in order already, it is linear.
+/// Writes combining marks (begin, class) up to byte `end` in canonical order. ICU would insert them
+/// one by one, in quadratic time for a hostile text of marks only; on sorted marks it is linear.
 void put_in_order(std::string_view text, std::vector<std::pair<std::size_t, int>>& marks,
                   std::size_t end, rewrite& out) {
     if (marks.size() <= marks_in_a_row_max) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// The normalizer of tokenizer.json. Keeps, for every byte it makes, where its source character
-// ends.
+// The normalizer of tokenizer.json, which rewrites text before it is split. For every byte of the
+// result it keeps where its source ends, so that tokens get offsets in the original text.
 
 #include <cstdint>
 #include <string>
@@ -19,10 +19,11 @@ namespace semantic::engine {
 
 struct normalized_text {
     std::string text;
-    /// For each byte of `text`, the offset after its source. Empty: nothing was moved.
+    /// For each byte of `text` the end of its source in the original. Empty: all offsets are equal.
     std::vector<std::uint32_t> ends;
+    /// The end in the original text of the source of the first `position` bytes.
 
-    std::uint32_t source_end(std::size_t position) const {  // of the `position` bytes in front
+    std::uint32_t source_end(std::size_t position) const {
         if (position == 0) return 0;
         return ends.empty() ? static_cast<std::uint32_t>(position) : ends[position - 1];
     }
@@ -30,16 +31,17 @@ struct normalized_text {
 
 class normalizer {
   public:
-    /// Errors: incompatible, naming the type that is not supported.
+    /// Errors: incompatible, with the type that is not supported.
     static storage::result<normalizer> parse(const boost::json::value& json);
 
     bool empty() const noexcept { return steps_.empty(); }
     normalized_text apply(std::string_view text) const;
-    /// False when text before and after this place may be normalised into one another.
+    /// Whether a text that ends just before `right` can be normalised without it, with the same
+    /// result. False if in doubt.
     bool parts_before(std::string_view right) const;
-    /// Puts text in front of every section, so that a section cannot be cut.
+    /// Whether it adds text before every section, so that a section cannot be cut.
     bool prepends() const noexcept;
-    /// The most bytes of text that one byte of the result can come from; 0: any number.
+    /// The most bytes of the original that one byte of the result can come from; 0: any number.
     std::size_t shrinks_at_most() const noexcept;
 
   private:
@@ -48,7 +50,7 @@ class normalizer {
         regex pattern;
         std::string content;
         bool single_character;
-        bool shortens;  // may put less in place of more
+        bool shortens;  // the replacement may be shorter
     };
     struct prepend {
         std::string text;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// The pre_tokenizer of tokenizer.json: cuts a section of text into the pieces that merges stay
-// within. Immutable; safe from any thread.
+// The pre_tokenizer of tokenizer.json: cuts a section of text into pieces, such as words; merges
+// never cross the end of a piece. Immutable; safe from any thread.
 
 #include <cstddef>
 #include <string_view>
@@ -18,17 +18,17 @@ namespace semantic::engine {
 
 class pre_tokenizer {
   public:
-    /// Errors: incompatible, naming the type or option that is not supported.
+    /// Errors: incompatible, with the type or option that is not supported.
     static storage::result<pre_tokenizer> parse(const boost::json::value& json);
 
-    /// Non-empty pieces in order. Text that is dropped (behaviour Removed) is in none of them;
-    /// bytes that are not UTF-8 are pieces of one byte each.
+    /// Returns: the pieces in order, none empty. Text that is dropped (behaviour Removed) is in no
+    /// piece; bytes that are not UTF-8 are pieces of one byte each.
     std::vector<text_range> split(std::string_view text) const;
 
     bool byte_level() const noexcept { return byte_level_; }
-    /// Some text is dropped, so that a piece may come from any number of bytes.
+    /// Whether text may be dropped, so that a piece may come from any number of bytes.
     bool drops() const noexcept;
-    /// A space is put in front of every section that does not begin with one.
+    /// Whether a space is added before every section that does not begin with one.
     bool adds_prefix_space() const noexcept { return adds_prefix_space_; }
 
   private:

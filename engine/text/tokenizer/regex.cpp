@@ -36,7 +36,8 @@ std::string word_boundary(bool wanted) {
     return wanted ? "(?:" + begins + "|" + ends + ")" : "(?:" + inside + "|" + outside + ")";
 }
 
-/// Replacement of the escape `letter`, or empty when PCRE2 reads it as the reference does.
+/// The replacement of an escape, given by its letter; empty if PCRE2 reads it as the reference
+/// does.
 std::string replace_escape(char letter, bool in_class) {
     const auto wrap = [&](std::string_view members, bool negated) {
         if (in_class) return std::string(members);
@@ -59,7 +60,7 @@ std::string replace_escape(char letter, bool in_class) {
     }
 }
 
-/// True when a repeat like {1,3} ends at `close` and is followed by +.
+/// Whether a repetition such as {1,3} ends at `close` and is followed by +.
 bool is_repeated_interval(std::string_view pattern, std::size_t close) {
     if (close + 1 >= pattern.size() || pattern[close + 1] != '+') return false;
     const std::size_t open = pattern.rfind('{', close);
@@ -146,7 +147,8 @@ result<regex> regex::literal(std::string_view text) {
 
 namespace {
 
-/// What matching needs, one per thread. The JIT stack grows on demand: long runs backtrack deeply.
+/// PCRE2's buffers for matching, one object a thread. The JIT stack grows on demand, because long
+/// runs of text backtrack deeply.
 class match_state {
   public:
     match_state()

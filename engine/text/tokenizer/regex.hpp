@@ -13,18 +13,19 @@
 
 namespace semantic::engine {
 
-/// `pattern` with what PCRE2 reads differently from the reference (Oniguruma) spelled out.
-/// Errors: incompatible, naming a construct whose meaning cannot be kept.
+/// Translates a pattern for PCRE2: constructs that mean something else in the reference (Oniguruma)
+/// are written out. Errors: incompatible, with a construct that cannot be translated.
 storage::result<std::string> translate_pattern(std::string_view pattern);
 
 class regex {
   public:
     /// Errors: incompatible, with the pattern and what is wrong with it.
     static storage::result<regex> compile(std::string_view pattern);
-    /// Matches exactly `text`.
+    /// An expression that matches just `text`.
     static storage::result<regex> literal(std::string_view text);
 
-    /// All matches from left to right, empty ones left out. `text` must be valid UTF-8.
+    /// Finds all matches from left to right, as [begin, end), without empty ones. `text` must be
+    /// valid UTF-8.
     void find_all(std::string_view text,
                   std::vector<std::pair<std::size_t, std::size_t>>& matches) const;
 

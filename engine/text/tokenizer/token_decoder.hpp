@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// The decoder of tokenizer.json: spellings of the vocabulary back to bytes.
+// The decoder of tokenizer.json: converts spellings in the vocabulary back to bytes of text.
 
 #include <optional>
 #include <string>
@@ -16,21 +16,21 @@ class value;
 
 namespace semantic::engine {
 
-/// The byte-level alphabet gives every byte a printable character. Returns: the bytes that
-/// `spelling` encodes; nothing when a character is not of the alphabet.
+/// The byte-level alphabet has a printable character for every byte. Returns: the bytes that
+/// `spelling` encodes; nothing if a character is not in the alphabet.
 std::optional<std::string> from_byte_alphabet(std::string_view spelling);
-/// The byte that a spelling like <0xE2> names.
+/// The byte of a spelling such as <0xE2>; nothing for other spellings.
 std::optional<char> named_byte(std::string_view spelling);
 
 class token_decoder {
   public:
-    /// Errors: incompatible, naming the type that is not supported.
+    /// Errors: incompatible, with the type that is not supported.
     static storage::result<token_decoder> parse(const boost::json::value& json);
 
     bool byte_level() const noexcept { return byte_level_; }
     /// The bytes of one token on its own.
     std::string bytes(std::string_view spelling) const;
-    /// The text of all of them.
+    /// The text of several tokens together.
     std::string decode(const std::vector<std::string_view>& spellings) const;
 
   private:

@@ -43,13 +43,14 @@ class tokenizer::impl::encoding {
     bpe_merges::scratch work_;
 };
 
-/// The position in the text of a position in the section, as it is encoded.
+/// The byte of the original text that corresponds to byte `end` of the section that is encoded.
 std::size_t tokenizer::impl::encoding::source_of(std::size_t end) const {
     end = end > added_in_front_ ? end - added_in_front_ : 0;
     return base_ + (moved_ == nullptr ? end : moved_->source_end(end));
 }
 
-/// Whether merges, or a whole piece's entry, made a special token of content.
+/// Whether merges, or the entry of a whole piece, have made a special token out of content: then it
+/// must not be used.
 bool tokenizer::impl::encoding::is_forged(token_id id, std::size_t begin, std::size_t end) const {
     if (content_.empty() || !state_.special[static_cast<std::size_t>(id)]) return false;
     return !state_.stands_for_others(id) &&
@@ -142,7 +143,7 @@ void tokenizer::impl::encoding::piece(std::string_view bytes, std::size_t at) {
     }
 }
 
-/// As symbols that nothing was merged of.
+/// Writes the bytes to symbols_, before any merge.
 void tokenizer::impl::encoding::spell(std::string_view bytes) {
     symbols_.clear();
     if (state_.splitter.byte_level()) {

@@ -21,23 +21,23 @@ namespace semantic::engine {
 
 using storage::token_id;
 
-/// A special token that a text spells.
+/// A special token that was recognised in a text.
 struct control_token {
-    text_range where;  // its spelling, without white space that it takes
+    text_range where;  // its spelling, without the white space that it includes
     token_id id;
 };
 
 class tokenizer {
   public:
-    /// Blocks. `model`: a folder, whose tokenizer.json is read, or a GGUF file, as from_gguf().
-    /// Errors: not_found, corrupt, incompatible (names the component that is not supported);
+    /// Blocks. `model`: a folder, whose tokenizer.json is read, or a GGUF file, see from_gguf().
+    /// Errors: not_found, corrupt, incompatible (with the component that is not supported);
     /// bad_value for a `pre` with a folder.
     static storage::result<tokenizer> load(const std::string& model, std::string_view pre = {});
     static storage::result<tokenizer> parse(std::string_view tokenizer_json);
-    /// The same ids as the tokenizer.json that the file was converted from. `pre`: what
-    /// tokenizer.ggml.pre is taken for, one of gguf_pres(); empty: what the file says. Errors:
-    /// corrupt, naming the key; incompatible, naming the key and what is not supported; bad_value,
-    /// when `pre` is none of them or the file's tokenizer has no such thing.
+    /// The tokenizer of a GGUF, with the same ids as the tokenizer.json that it was converted from.
+    /// `pre`: overrides tokenizer.ggml.pre, one of gguf_pres(); empty: as the file says. Errors:
+    /// corrupt, with the key; incompatible, with the key and what is not supported; bad_value if
+    /// `pre` is unknown, or if the file's tokenizer has no such setting.
     static storage::result<tokenizer> from_gguf(const storage::gguf_view& metadata,
                                                 std::string_view pre = {});
     /// The values of tokenizer.ggml.pre that are known: "gpt-2, smollm, ...".
@@ -47,41 +47,41 @@ class tokenizer {
     tokenizer& operator=(tokenizer&&) noexcept;
     ~tokenizer();
 
-    /// Added tokens inside the text become their ids. `add_special`: also what the post-processor
-    /// adds (BOS, ...). Invalid UTF-8 is encoded byte by byte where the model has bytes, else as
-    /// the unknown token. Linear in the text's length.
+    /// Tokenises a text; added tokens in it become their ids. `add_special`: with the tokens that
+    /// the post-processor adds (BOS, ...). Invalid UTF-8 is encoded byte by byte if the vocabulary
+    /// has bytes, otherwise as the unknown token. Linear in the text's length.
     std::vector<token_id> encode(std::string_view text, bool add_special = false) const;
-    /// The same, and for each token the byte offset of its end in `text` (never decreasing; the
-    /// last is text.size()). `content`: ranges of `text`, in order and apart, in which no special
-    /// token is found: what spells one there is text like any other.
+    /// The same; also writes the byte offset in `text` at which each token ends (ascending; the
+    /// last is text.size()). `content`: ranges of `text`, ascending and not overlapping, in which
+    /// no special token is recognised: its spelling is tokenised as other text.
     std::vector<token_id> encode(std::string_view text, std::vector<std::uint32_t>& token_ends,
                                  std::span<const text_range> content = {}) const;
-    /// The special tokens that encode() finds in `text`, in order; not those that it writes for
-    /// what the vocabulary lacks. Costs little compared with encode().
+    /// The special tokens that encode() recognises in `text`, in order; without those that it uses
+    /// for characters that the vocabulary lacks. Much cheaper than encode().
     std::vector<control_token> control_tokens(std::string_view text,
                                               std::span<const text_range> content) const;
 
-    /// Raw bytes of one token (may be part of a UTF-8 character). Empty for an id outside the
-    /// vocabulary.
+    /// The raw bytes of one token, which may be part of a UTF-8 character. Empty for an id outside
+    /// the vocabulary.
     std::string_view bytes(token_id id) const;
-    /// The bytes of all, invalid UTF-8 replaced by U+FFFD as the reference decoder does. Special
-    /// tokens are kept as text unless skipped.
+    /// The text of several tokens; invalid UTF-8 becomes U+FFFD, as in the reference decoder.
+    /// Special tokens are written as text unless `skip_special`.
     std::string decode(const std::vector<token_id>& ids, bool skip_special = false) const;
 
     bool is_special(token_id id) const;  // an added token marked special
-    /// Whether `id`, the token of `text` somewhere, is a special token that is spelled there:
-    /// unknown characters and bytes have tokens, too, which may be marked special.
+    /// Whether a token `id` that was made of `text` is a control token that the text spells. The
+    /// tokens of unknown characters and of bytes may be marked special, too, and are none.
     bool is_control(token_id id, std::string_view text) const;
     /// Returns: the id of an added token or vocabulary entry spelled exactly so, or -1.
     token_id find(std::string_view token) const;
     int vocabulary() const noexcept;  // one past the largest id
-    /// The most bytes of text that one token can spell; 0: any number. So a text's length gives the
-    /// least number of its tokens.
+    /// The most bytes of text that one token can spell; 0: any number. A text has at least its
+    /// length divided by this many tokens.
     std::size_t bytes_per_token_max() const noexcept;
 
-    /// True when tokenising `left` and `right` apart gives the same ids as tokenising them
-    /// together: an added token ends `left` or begins `right`, or the splitter parts there whatever
-    /// surrounds it and the merges do not cross. `content`: of both together, as encode()'s.
+    /// Whether tokenising `left` and `right` separately certainly gives the same ids as tokenising
+    /// them together: an added token ends `left` or begins `right`, or the splitter cuts there
+    /// whatever comes before. False if in doubt. `content`: as in encode(), for both together.
     bool is_safe_boundary(std::string_view left, std::string_view right,
                           std::span<const text_range> content = {}) const;
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Where a text may be cut so that its halves keep their tokens. A wrong "yes" would poison a stored
-// cache, a wrong "no" only costs some prefill: every doubt is a no.
+// Decides whether a text may be cut at a byte without changing its tokens. A wrong "yes" would
+// store KV of wrong tokens, a wrong "no" only costs some prefill; so the answer is "no" if in
+// doubt.
 
 #include <algorithm>
 
@@ -21,8 +22,8 @@ kind kind_of(std::int32_t code) {
     return utf8::is_word(code) ? kind::word : kind::other;
 }
 
-/// True when `text` changes its kind of character at least twice: a run that begins in front of it
-/// then ends inside it, and so does whatever looks past that run.
+/// Whether `text` changes its kind of character at least twice. Then a run of one kind that begins
+/// before it ends inside it, and so does a pattern that looks one run further.
 bool is_varied(std::string_view text) {
     int changes = 0;
     kind last = kind_of(utf8::next(text).code);
@@ -49,7 +50,8 @@ std::string_view first_bytes(std::string_view text, std::size_t count) {
     return text.substr(0, count);
 }
 
-/// The first place in `tail` that no added token can lie across, so that searching may begin there.
+/// The first byte of `tail` that no added token, begun before it, can cross: searching may begin
+/// there. `is_whole`: nothing comes before `tail`.
 std::size_t clean_start(const added_token_finder& finder, std::string_view tail,
                         const content_view& content, bool is_whole) {
     if (is_whole || finder.empty()) return 0;
@@ -105,8 +107,8 @@ bool tokenizer::impl::parts(std::string_view tail, std::string_view head, bool a
     if (has_content && added_normalized.has_special() && !added_normalized.find_all(both).empty())
         return false;
     const std::vector<piece> right_pieces = pieces(right);
-    // Where pieces begin to the left of the window is not known. The splitter is run from every
-    // place that could be one; the cut is certain only when all of them come to the same end.
+    // It is not known where pieces begin at the left end of the window. So the splitter runs from
+    // every byte where one could begin; the cut is safe only if all runs agree about it.
     std::size_t last_begin = left.size();
     std::size_t start = 0;
     const std::size_t tries = anchored ? 1 : starts_tried;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reading tokenizer.json: everything that is not understood is refused here, by name.
+// Reads tokenizer.json. Refuses everything that is not supported, with its name.
 
 #include <boost/json.hpp>
 
@@ -36,7 +36,7 @@ std::optional<token_id> id_of(const boost::json::value& json) {
 
 std::string_view view(const boost::json::string& text) { return {text.data(), text.size()}; }
 
-/// A merge is "a b" or ["a", "b"].
+/// The two parts of a merge, which is "a b" or ["a", "b"]; nothing if it is neither.
 std::optional<std::pair<std::string_view, std::string_view>> pair_of(
     const boost::json::value& json) {
     if (const auto* both = json.if_array()) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// What a loaded tokenizer is made of. For tokenizer*.cpp only.
+// The parts of a loaded tokenizer. For tokenizer*.cpp only.
 
 #include <algorithm>
 #include <array>
@@ -50,10 +50,11 @@ struct tokenizer::impl {
     storage::result<void> read_post_processor(const boost::json::value& json);
     storage::result<void> read_template(const boost::json::value& json);
 
-    // What files of every kind are made into
+    // Used for files of every kind
     void keep(token_id id, std::string spelling);
     void take_added(const added_token& token);
-    /// Nothing when one of the three is not in the vocabulary. `joined`: scratch.
+    /// The rule that merges two spellings; nothing if one of them, or their join, is not in the
+    /// vocabulary. `joined`: scratch.
     std::optional<bpe_merges::rule> rule_of(std::string_view left, std::string_view right,
                                             std::string& joined) const;
     void finish();  // requires: everything is read
@@ -61,21 +62,21 @@ struct tokenizer::impl {
     /// See tokenizer::bytes_per_token_max(). Requires: everything else is read.
     std::size_t widest_token() const;
 
-    /// Whether a text may have this token without spelling it: an unknown character, or a byte.
+    /// Whether the token is used for text that does not spell it: an unknown character, or a byte.
     bool stands_for_others(token_id id) const {
         return id == unknown ||
                std::find(fallback_ids.begin(), fallback_ids.end(), id) != fallback_ids.end();
     }
 
-    /// Where the pieces of one section of normalised text lie; added tokens are one range each.
+    /// A piece of a section of normalised text; an added token is one piece.
     struct piece {
         text_range where;
         token_id added = -1;
         bool operator==(const piece&) const = default;
     };
     std::vector<piece> pieces(std::string_view normalized) const;
-    /// True when a section that ends in `tail` and goes on with `head` is cut between them whatever
-    /// precedes. `anchored`: the section begins with `tail`. `has_content`: either may have some.
+    /// Whether a section that has `tail` and then `head` is cut between them, whatever comes before
+    /// `tail`. `anchored`: the section begins with `tail`. `has_content`: parts may be content.
     bool parts(std::string_view tail, std::string_view head, bool anchored, bool has_content) const;
 
     // The model: vocabulary and merges.

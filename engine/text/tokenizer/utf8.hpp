@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// What is done with bytes that are not UTF-8, and what characters are.
+// Helpers for UTF-8: invalid bytes, and properties of characters.
 
 #include <cstddef>
 #include <cstdint>
@@ -17,13 +17,14 @@ using storage::utf8::next;
 using storage::utf8::step;
 using storage::utf8::valid_prefix;
 
-/// Appends `bytes` with every maximal impossible part replaced by U+FFFD.
+/// Appends `bytes`, with each maximal invalid part replaced by U+FFFD.
 void append_lossy(std::string& out, std::string_view bytes);
 
 inline bool is_continuation(char byte) noexcept {
     return (static_cast<unsigned char>(byte) & 0xC0U) == 0x80U;
 }
-/// The start of the character that ends at `end` (which is > 0); `end` - 1 for stray bytes.
+/// The first byte of the character that ends at `end`; end - 1 for invalid bytes. Requires: end >
+/// 0.
 std::size_t start_of_last(std::string_view text, std::size_t end) noexcept;
 
 bool is_space(std::int32_t code) noexcept;  // Unicode White_Space
