@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// How a model writes what is no plain text: its tool calls and its reasoning. Known of a family, or
-// found from what a template writes and from the marks in its source. Plain values.
+// How a model writes tool calls and reasoning. Known from the template's family, or found from what
+// a template writes and from the marks in its source. Plain values.
 
 #include <span>
 #include <string>
@@ -43,7 +43,7 @@ enum class thinking_format {
     harmony   // the analysis channel
 };
 
-/// What a prompt does to reasoning: the answer may have to open it, or go on inside.
+/// Whether the prompt has opened reasoning already, so that the answer begins inside it.
 struct thinking_opened {
     bool when_on = false;
     bool when_off = false;
@@ -59,23 +59,22 @@ struct answer_format {
     bool operator==(const answer_format&) const = default;
 };
 
-/// All but none.
+/// All formats but `none`.
 std::span<const call_format> call_formats() noexcept;
 /// "hermes", "qwen-xml", ...; "none".
 std::string_view name_of(call_format format) noexcept;
 /// "think", ...; "none".
 std::string_view name_of(thinking_format format) noexcept;
 
-/// By stretches of the source that only templates of a format have; the table is in the .cpp. The
-/// source does not say what the prompt opens. Where a template writes calls itself, what it writes
-/// decides (template/call_probe.hpp), and not its source.
+/// Finds the format by parts of a template's source that only templates of one format have; the
+/// table is in the .cpp. Does not find what the prompt opens. For templates that write calls
+/// themselves call_probe.hpp is used instead.
 answer_format found_in_template(std::string_view source);
 
-/// The text that reasoning begins with, without a line break after it, and ends with; empty:
-/// nothing.
+/// The texts that begin and end reasoning, without a line break; empty if the format has none.
 std::string_view thinking_open_of(thinking_format format) noexcept;
 std::string_view thinking_close_of(thinking_format format) noexcept;
-/// What ends reasoning when a model is made to stop it; empty where there is nothing to end.
+/// The text that is forced to end a model's reasoning; empty if the format has none.
 std::string thinking_end_of(thinking_format format);
 
 }  // namespace semantic::engine

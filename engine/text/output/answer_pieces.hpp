@@ -12,7 +12,8 @@
 
 namespace semantic::engine {
 
-/// Appends text of one kind, to the last piece if that is of the kind. Empty text is left out.
+/// Appends text to the last piece if that is of the kind, otherwise as a new piece. Empty text adds
+/// nothing.
 template <typename Kind>
 void append_piece(std::vector<answer_piece>& out, std::string_view text) {
     if (text.empty()) return;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Earlier calls as text, for templates that have no place for calls. Pure.
+// Writes earlier calls as text, for templates that cannot render calls. Pure.
 
 #include <span>
 #include <string>
@@ -10,9 +10,8 @@
 
 namespace semantic::engine {
 
-/// The calls of one message, as models of the form write them, so that the parser of the form
-/// reads them back. Of forms whose templates all have a place for calls: as Hermes has them.
-/// `calls`: at least one.
+/// The calls of one message as models of the format write them, so that its parser reads them back.
+/// For formats whose templates can all render calls: as Hermes writes them. `calls`: at least one.
 std::string text_of_calls(call_format format, std::span<const tool_call_part> calls);
 
 }  // namespace semantic::engine

@@ -6,8 +6,8 @@
 
 namespace semantic::engine {
 
-/// As Python's repr prints it: the shortest digits that read back as `number`, plain between 1e-4
-/// and 1e16, "2.0", "1e+16", "nan", "-inf".
+/// The number as Python's repr prints it: the shortest digits that read back as it, without
+/// exponent between 1e-4 and 1e16: "2.0", "1e+16", "nan", "-inf".
 std::string float_text(double number);
 
 }  // namespace semantic::engine

@@ -13,14 +13,15 @@ class value;
 
 namespace semantic::engine {
 
-/// ", " and ": " between parts, keys in the order given, no escapes beyond what JSON asks for.
+/// The value as JSON with ", " and ": " between parts, keys in the order given, and only the
+/// escapes that JSON requires.
 std::string to_json_text(const boost::json::value& json);
 /// The same over several lines: json.dumps(indent=4).
 std::string to_indented_json_text(const boost::json::value& json);
 /// `text` as a JSON string, with its quotes.
 std::string quoted(std::string_view text);
-/// Reads `json` and prints it in that form. Errors: bad_value, naming `owner`, when it is no
-/// object.
+/// Parses `json`, an object, and prints it in that form. Errors: bad_value, with `owner`, if it is
+/// not an object.
 storage::result<std::string> respaced_object(std::string_view json, std::string_view owner);
 
 }  // namespace semantic::engine

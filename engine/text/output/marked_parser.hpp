@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Text with calls between marks, whatever the format: where a call begins, who reads it, and what
-// becomes of one that turns out to be none. For make_output_parser() only.
+// Parses text with calls between marks: finds where a call begins, chooses its reader, and treats
+// it as text if it turns out not to be a call. For make_output_parser() only.
 
 #include <cstddef>
 #include <memory>
@@ -23,16 +23,16 @@ struct call_openers {
 std::unique_ptr<output_parser> make_marked_parser(const call_openers& openers,
                                                   const offered_tools& tools, bool shows_progress);
 
-/// Reports a call while it is read. One object a call.
+/// Reports the progress of a call while it is read. One object a call.
 class call_progress {
   public:
     call_progress(const offered_tools& tools, bool is_shown) : tools_(tools), is_shown_(is_shown) {}
 
-    /// Says what is new: the name once it is that of a tool, and arguments.
+    /// Appends what is new: the name, if a tool has it, and arguments.
     void show(const call_reader& reader, std::vector<answer_piece>& out);
-    /// Returns: whether it is a call, which is then in `out`.
+    /// Ends the call. Returns: whether it is one; then it is appended to `out`.
     bool finish(const call_reader& reader, std::vector<answer_piece>& out);
-    /// What was begun is no call.
+    /// Says that the text is not a call, if its beginning was reported.
     void drop(std::vector<answer_piece>& out);
 
   private:

@@ -1,13 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// What a model writes in its turn, parted while it streams: text for the user, reasoning, and tool
-// calls.
-// One object per answer; not for use from two threads at once.
+// Divides what a model writes in its turn, while it streams, into text for the user, reasoning, and
+// tool calls. One object per answer; not for use from two threads at once.
 //
-// What to feed: the text of every sampled token in order, special tokens as they are spelled (that
-// is tokenizer::bytes and what token_text carries), except the token that ends the turn. Such
-// tokens separate Harmony's parts, so they must not be filtered out before; none of them comes out
-// again. Where a piece of text is cut does not matter.
+// Input: the text of every sampled token in order (tokenizer::bytes, token_text::text), without the
+// token that ends the turn. Special tokens are part of it, as they are spelled: they separate the
+// parts, and never appear in the output. How the text is cut into pieces does not matter.
 
 #include <memory>
 #include <string>
@@ -33,38 +31,38 @@ struct answer_call {
     std::string arguments_json;  // an object, spaced as templates print it
     bool operator==(const answer_call&) const = default;
 };
-/// What a parser that was asked to show progress says while it reads a call: this once, then its
-/// arguments, then the call itself, or that it was none after all.
+/// Sent once when a call begins, if progress was asked for; then its arguments follow, then the
+/// call itself, or answer_call_dropped.
 struct answer_call_begun {
     std::string name;  // of a tool that may be called
     bool operator==(const answer_call_begun&) const = default;
 };
-/// The arguments of one call, joined in order, are compact JSON.
+/// A part of a call's arguments; joined in order they are compact JSON.
 struct answer_call_arguments {
     std::string text;
     bool operator==(const answer_call_arguments&) const = default;
 };
-/// What was begun is no call: it was cut off, or is malformed, and then its text follows.
+/// The call that had begun was cut off, or is malformed; in that case its text follows.
 struct answer_call_dropped {
     bool operator==(const answer_call_dropped&) const = default;
 };
-/// Neighbouring pieces of one kind belong together. Line breaks and blanks that the template writes
-/// around a part are left out, so that a conversation made of the pieces renders to what was
-/// sampled wherever the family allows it.
+/// A piece of an answer. Consecutive pieces of one kind belong together. Line breaks and blanks
+/// that the template writes around a part are left out, so that rendering the pieces gives the
+/// sampled text again, if the family allows it.
 using answer_piece = std::variant<answer_text, answer_thinking, answer_call, answer_call_begun,
                                   answer_call_arguments, answer_call_dropped>;
 
 class output_parser {
   public:
     virtual ~output_parser() = default;
-    /// Returns: what is certain so far, in order. What may be the beginning of something else is
-    /// held back.
+    /// Takes in text. Returns: the pieces that are certain now, in order. Text that may be the
+    /// beginning of a mark is held back.
     virtual std::vector<answer_piece> push(std::string_view text) = 0;
-    /// The model has ended its turn. Returns: what was held back. A call that was not closed is one
-    /// if its JSON is whole, else text. Nothing may be pushed afterwards.
+    /// Ends the answer, because the model has ended its turn. Returns: what was held back. A call
+    /// that was not closed counts as a call if its JSON is complete, otherwise as text. Nothing may
+    /// be pushed afterwards.
     std::vector<answer_piece> finish() { return end(false); }
-    /// The same where the turn was ended for the model, by a limit or a stop string: a call that it
-    /// was still writing is left out, for it is neither a call nor text.
+    /// The same if a limit or a stop string has ended the turn: an incomplete call is left out.
     std::vector<answer_piece> cut_off() { return end(true); }
     /// Whether the next text is reasoning, as far as the text so far shows.
     virtual bool is_thinking() const { return false; }
@@ -78,13 +76,14 @@ struct parser_options {
     bool shows_progress = false;  // of calls, while they are read
 };
 
-/// Without tools nothing is a call: what looks like one is text. A call to a name that is no tool
-/// is one all the same, but it is not reported before it is whole.
+/// The parser for a format. `tools`: those that may be called; without tools nothing is a call, and
+/// text that looks like one is text. A call to an unknown name is a call, too, but it is not
+/// reported before it is complete.
 std::unique_ptr<output_parser> make_output_parser(const answer_format& format,
                                                   const offered_tools& tools,
                                                   const parser_options& options = {});
 
-// The parts of which that makes one.
+// The parsers from which make_output_parser() chooses.
 std::unique_ptr<output_parser> make_plain_parser(bool drops_blank = false);
 std::unique_ptr<output_parser> make_thinking_parser(std::unique_ptr<output_parser> rest,
                                                     thinking_format format, bool is_open);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Stop strings that may straddle tokens: text that could be the start of one is held back until
-// that is decided.
+// Finds stop strings, which may extend over several tokens: text that could be the beginning of one
+// is held back until that is decided.
 
 #include <optional>
 #include <string>
@@ -19,10 +19,11 @@ class stop_matcher {
         std::string text;                 // safe to show; nothing of a stop string is ever in it
         std::optional<std::string> stop;  // the stop string that was met; later input is ignored
     };
-    /// The earliest match wins; among those that start together, the one that is complete first.
+    /// Takes in text. Returns: the text that may be shown, and the stop string that was met, if
+    /// any: the earliest; of several that start at the same byte the one that is complete first.
     output push(std::string_view text);
-    /// Returns: what was held back, once no more text comes; cut before a stop string that is whole
-    /// in it.
+    /// Called when no more text comes. Returns: the text that was held back, up to a complete stop
+    /// string in it.
     std::string finish();
 
   private:

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Token bytes in, whole UTF-8 characters out: a stream never shows half a character.
+// Converts the bytes of tokens to whole UTF-8 characters, so that a stream never shows half a
+// character.
 
 #include <cstddef>
 #include <string>
@@ -10,11 +11,11 @@ namespace semantic::engine {
 
 class utf8_stream {
   public:
-    /// Returns: the characters completed by `bytes`. An impossible byte becomes U+FFFD at once.
+    /// Returns: the characters that `bytes` complete. An invalid byte becomes U+FFFD at once.
     std::string push(std::string_view bytes);
-    /// Returns: U+FFFD when an incomplete character is left, else nothing.
+    /// Returns: U+FFFD if an incomplete character is left, otherwise nothing.
     std::string finish();
-    /// Of an incomplete character, that is not shown yet.
+    /// Bytes of an incomplete character that is not returned yet.
     std::size_t pending_bytes() const { return pending_.size(); }
 
   private:

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// A conversation as the prompt text of a model family, byte for byte what the published template
-// renders.
-// Immutable; safe from any thread.
+// Renders a conversation to the prompt text of a model, byte for byte as its published chat
+// template does. Immutable; safe from any thread.
 
 #include <memory>
 #include <optional>
@@ -22,7 +21,7 @@ struct gguf_view;
 
 namespace semantic::engine {
 
-/// The family of models that are rendered through their own template.
+/// The family name of models that are rendered by their own template (jinja).
 constexpr std::string_view own_template_family = "jinja";
 
 class own_template;
@@ -30,85 +29,80 @@ struct template_message;
 struct template_source;
 using jinja::marked_text;
 
-/// What a template prints apart from the conversation. All of it is before, or inside, text that is
-/// cached: the caller holds it fixed for an agent, or each change costs the agent its memory from
-/// there on.
+/// What a template prints in addition to the conversation. A change of it changes the prompt, and
+/// so voids an agent's memory from there on: the caller keeps it fixed for an agent.
 struct render_options {
-    /// The day a template calls today, as yyyy-mm-dd. Empty: 2024-07-26, what Llama 3.1's template
-    /// says when it gets no date. Never the clock: a prompt that changes at midnight would lose
-    /// every cache.
+    /// The date that a template prints as today, as yyyy-mm-dd. Empty: 2024-07-26, the default of
+    /// Llama 3.1's template. Never the clock: at midnight every prompt would change.
     std::string date;
-    /// Whether the model is to reason: qwen3's enable_thinking; other families have no switch. Own
-    /// templates get it as enable_thinking and as thinking. Absent: as the template prefers.
+    /// Whether the model should reason (qwen3's enable_thinking; other families have no switch).
+    /// Own templates get it as enable_thinking and as thinking. Absent: the template's default.
     std::optional<bool> thinking{};
-    /// What harmony prints as the effort of reasoning; other families have none.
+    /// The effort of reasoning that harmony prints; other families have none.
     std::string reasoning_effort = "medium";
-    /// Keeps the reasoning of earlier turns where the published template drops it (qwen3, harmony),
-    /// so that a new turn continues the old prompt instead of diverging from it after the last
-    /// question.
+    /// Keeps the reasoning of earlier turns, which the published templates of qwen3 and harmony
+    /// drop, so that a new turn continues the old prompt and does not diverge at the last question.
     bool keep_thinking = false;
 };
 
 class chat_template {
   public:
-    /// Blocks. With a `family`: that one, and no file is read. Of a GGUF file: as from_gguf().
-    /// Otherwise by the template in the model's folder (read_template_source()): a family whose
-    /// renderer prints what the template prints, else the model's own template under the
-    /// interpreter. Where there is none, or none that renders, config.json's model_type decides if
-    /// all models of that type speak one format. A template for requests with tools is read
-    /// likewise and used for those. `family` "jinja" has the interpreter for every template.
-    /// Errors: bad_value, as make(); not_found and corrupt, when there is nothing to read;
-    /// incompatible, naming the families there are, when there is no template that renders.
+    /// Blocks. With a `family`: that one, without reading a file; "jinja" forces the interpreter.
+    /// For a GGUF file: as from_gguf(). Otherwise reads the template in the model's folder
+    /// (read_template_source()), and uses the family whose renderer prints the same, or else the
+    /// interpreter. If there is no template that renders, config.json's model_type decides, for
+    /// types whose models all have one format. A separate template for requests with tools is read
+    /// in the same way. Errors: bad_value, as make(); not_found and corrupt if there is nothing to
+    /// read; incompatible, with the known families, if there is no template that renders.
     static storage::result<chat_template> load(const std::string& model,
                                                std::string_view family = {});
-    /// The same from a GGUF's metadata: by tokenizer.chat_template, else by general.architecture.
-    /// Errors: bad_value, as make(); corrupt, naming the key; incompatible, as load().
+    /// The same from a GGUF's metadata: by tokenizer.chat_template, otherwise general.architecture.
+    /// Errors: bad_value, as make(); corrupt, with the key; incompatible, as load().
     static storage::result<chat_template> from_gguf(const storage::gguf_view& metadata,
                                                     std::string_view family = {});
-    /// `family`: a name of the table in README.md. Errors: bad_value, naming those there are; for
-    /// "jinja" too, which needs a template.
+    /// A template by the name of its family (the table in README.md). Errors: bad_value, with the
+    /// known names; also for "jinja", which needs a model's template.
     static storage::result<chat_template> make(std::string_view family);
-    /// Their names: "llama3, harmony, ...".
+    /// The names of all families: "llama3, harmony, ...".
     static std::string families();
 
-    /// Renders up to where the conversation says that the prompt ends. A conversation that the
-    /// template does not render as it is gets the nearest shape that it does (fit_conversation()).
-    /// Errors: bad_value, when there is none, or for options that the family does not have.
+    /// Renders a prompt that ends as chat.end says. A conversation with a shape that the template
+    /// cannot render is changed to the nearest shape that it can (fit_conversation()). Errors:
+    /// bad_value if there is none, or for options that the family does not have.
     storage::result<std::string> render(const conversation& chat,
                                         const render_options& options = {}) const;
-    /// The same, and what of it is content: all that the request brought, in which nothing may
-    /// become a special token. Of a turn as it was sampled, all but its control tokens is content.
-    /// `changes`: set to what was rendered in another shape, by fit_name; may be null.
+    /// The same, with marks of which parts are content: the texts of the request, in which no
+    /// special token is recognised. A turn as it was sampled is content except for its control
+    /// tokens. `changes`: set to the names (fit_name) of shapes that were changed; may be null.
     storage::result<marked_text> render_marked(const conversation& chat,
                                                const render_options& options = {},
                                                std::vector<std::string>* changes = nullptr) const;
-    /// The conversations that the template renders without change.
+    /// The shapes of conversations that the template renders without change.
     const template_shape& shape() const noexcept { return shapes_.renders; }
-    /// From here on nothing is content: what a request spells as a special token is one. Not safe
-    /// while other calls run.
+    /// From now on nothing is marked as content, so special tokens that a request spells are
+    /// recognised. Not safe while other calls run.
     void trust_content() noexcept {
         trusts_content_ = true;
         if (for_tools_) for_tools_->trust_content();
     }
     const std::string& family() const noexcept { return family_; }
-    /// Why the family is that of the model's type, not of a template that it has: "the model has no
-    /// chat template"; empty where a template or a name decided it.
+    /// Why the family was chosen by the model's type: "the model has no chat template"; empty if it
+    /// was chosen by a template or by name.
     const std::string& assumed() const noexcept { return assumed_; }
     /// Whether the rendered text contains the day, so that another day makes another prompt.
     bool prints_day() const;
     /// The text at the head of every prompt; empty for families without.
     std::string bos() const;
-    /// What a model that reasons must have written for its answer to begin; empty when the family
-    /// has no reasoning.
+    /// The text that ends reasoning; empty if the family has no reasoning.
     std::string thinking_end() const;
-    /// What begins an assistant's turn; the generation prompt begins with it too.
+    /// The text that begins an assistant's turn, and the generation prompt.
     std::string_view turn_begin() const noexcept;
-    /// How its models write calls and reasoning. Where the template has no tools, they are rendered
-    /// as text and the model is asked for calls in the Hermes form.
+    /// How the models write calls and reasoning. If the template cannot render tools, they are
+    /// rendered as text, and the model is asked to write calls as Hermes does.
     answer_format answers() const;
     /// Spellings of the tokens that end an assistant turn.
     const std::vector<std::string>& stop_tokens() const noexcept { return stop_tokens_; }
-    /// Hash input for the fingerprint: family and version of the rendering rules.
+    /// A text for the fingerprint: family and version of the rendering rules.
     std::string identity() const;
 
   private:

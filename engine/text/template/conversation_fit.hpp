@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Brings a conversation into a shape that a template renders: whatever another server, another
-// model or a client has put into a history is rendered, in the nearest form that the template has.
-// Pure.
+// Changes a conversation to a shape that a template can render: histories from other servers,
+// models or clients may have messages in shapes for which the template has no form. Pure.
 //
-// What a message becomes depends on those before it, and on the next ones only up to the next
-// answer: so the rendering of a longer conversation goes on where that of a shorter one ended, and
-// memories are reused.
+// How a message is changed depends on the messages before it, and on later ones only up to the next
+// answer. So the rendering of a longer conversation continues that of a shorter one, and memories
+// are reused.
 
 #include <string>
 #include <string_view>
@@ -18,7 +17,7 @@
 
 namespace semantic::engine {
 
-/// What a fit did, as replies name it.
+/// The names of changes, as replies report them.
 namespace fit_name {
 constexpr std::string_view system_texts_joined = "system_texts_joined";
 constexpr std::string_view system_text_in_user_turn = "system_text_in_user_turn";
@@ -42,19 +41,19 @@ struct fitted_conversation {
     std::vector<std::string> changes{};  // each of fit_name once, in the order they were made
 };
 
-/// Mends what `can` says that the template does not render. Nothing else changes. `calls`: the form
-/// in which calls are written as text. Errors: bad_value for a tool that cannot be written as text.
+/// Changes only what the template cannot render, as `can` says. `calls`: the format in which calls
+/// are written as text. Errors: bad_value for a tool that cannot be written as text.
 storage::result<fitted_conversation> fit_conversation(std::vector<template_message> messages,
                                                       std::vector<tool_definition> tools,
                                                       const template_shape& can,
                                                       call_format calls = call_format::hermes);
 
-/// The shapes to try for a conversation that a template does not render as it is, the nearest
-/// first. `native`: what the template renders.
+/// The shapes to try for a conversation that a template cannot render, the nearest first. `native`:
+/// the shapes that it can render.
 std::vector<template_shape> shapes_to_try(const template_shape& native);
 
-/// `id` where it is nine letters and digits, else nine that only depend on it: templates of Mistral
-/// take no others, and a result finds its call by them.
+/// Returns: `id` if it has nine letters and digits, otherwise nine that depend only on it:
+/// Mistral's templates accept no other ids, and results are matched with calls by them.
 std::string nine_character_id(std::string_view id);
 
 }  // namespace semantic::engine

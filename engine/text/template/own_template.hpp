@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// A model's own chat template, rendered by the interpreter: for models that no family's renderer
-// serves. Immutable; safe from any thread.
+// A model's own chat template, rendered by the jinja interpreter: for models whose template is not
+// one of a known family. Immutable; safe from any thread.
 
 #include <string>
 #include <string_view>
@@ -14,16 +14,16 @@
 
 namespace semantic::engine {
 
-/// Spellings that templates print; empty where the model has none.
+/// Spellings of special tokens that templates print; empty if the model has no such token.
 struct special_spellings {
     std::string bos{};
     std::string eos{};
 };
 
-/// How a template wants the arguments of a call: as a dict, or as JSON that it joins to a text.
+/// How a template expects the arguments of a call: as a dict, or as JSON text.
 enum class arguments_as { dict, text };
 
-/// What a template is to render.
+/// The input of a rendering.
 struct own_template_input {
     const std::vector<template_message>& messages;
     const std::vector<tool_definition>& tools;
@@ -34,31 +34,30 @@ struct own_template_input {
 
 class own_template {
   public:
-    /// Parses `source` and tries it on small conversations, to learn what it prints and what it
-    /// leaves out. Errors: incompatible, when it is no template, or has no place for what a user
-    /// says.
+    /// Parses `source` and renders small conversations, to learn what it prints and what it leaves
+    /// out. Errors: incompatible if it is no template, or does not print the user's text.
     static storage::result<own_template> make(std::string_view source,
                                               const special_spellings& spellings);
 
-    /// With the parts that came from the request. Turns come as the model wrote them where the
-    /// template has a place for them as a whole, else made of their parts.
-    /// Errors: bad_value: what the template raises, in its own words; what goes wrong in it, with
-    /// the place; what the request has and the template leaves out. `hit_limit`: set where the
-    /// template takes more than a run may cost.
+    /// Renders a conversation, with marks of what is content. Turns are written as the model
+    /// sampled them if the template prints them as a whole, otherwise from their parts. Errors:
+    /// bad_value: the template raises an error (its text), fails (with the place), or leaves out a
+    /// part of the request. `hit_limit`: set if the template exceeds the limits of a run.
     storage::result<jinja::rendering> render_marked(const own_template_input& input,
                                                     bool& hit_limit) const;
-    /// The same template for a model whose tokens are spelled so.
+    /// The same template with other spellings of special tokens.
     own_template copy_spelled(const special_spellings& spellings) const;
 
     /// The text at the head of every prompt.
     const std::string& bos() const noexcept { return bos_; }
-    /// What begins an assistant's turn; empty when the generation prompt does not.
+    /// The text that begins an assistant's turn; empty if the generation prompt does not begin with
+    /// it.
     const std::string& turn_begin() const noexcept { return turn_begin_; }
-    /// Spellings that may be tokens that end a turn: the model's, and the text after an answer.
+    /// Spellings of tokens that may end a turn: the model's, and the text after an answer.
     const std::vector<std::string>& stop_tokens() const noexcept { return stop_tokens_; }
-    /// Calls: the form that reads back what the template writes for a call; where it writes none,
-    /// and for reasoning, marks in the source. What a prompt opens: by what the generation prompt
-    /// ends with.
+    /// How the model writes calls and reasoning. Calls: the format that reads back what the
+    /// template writes; if it writes none, by marks in the source, as for reasoning. Whether the
+    /// prompt opens reasoning: by the end of the generation prompt.
     const answer_format& answers() const noexcept { return answers_; }
     bool prints_day() const { return program_.reads("strftime_now"); }
     /// "jinja/" and a version and a hash of the source.
@@ -91,7 +90,8 @@ class own_template {
     std::vector<std::string> stop_tokens_;
     std::string identity_;
     answer_format answers_;
-    // Whether what is given is printed, or at least raised over: false means left out silently.
+    // Whether such input is printed, or at least refused; false: the template leaves it out
+    // silently.
     bool has_system_ = false;
     bool has_later_system_ = false;
     bool has_users_in_a_row_ = false;

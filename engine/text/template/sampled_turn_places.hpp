@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Puts turns as a model wrote them into what its own template renders: the template renders
-// placeholders, whose turns are then exchanged. Thread: one at a time.
+// Puts turns as a model wrote them into the rendering of its own template: the template renders
+// placeholders, which are then replaced by the sampled turns. Thread: one at a time.
 
 #include <cstddef>
 #include <optional>
@@ -16,17 +16,17 @@ namespace semantic::engine {
 
 class sampled_turn_places {
   public:
-    /// Of `messages`, those with as_sampled. All must outlive this. `turn_begin`: what begins an
-    /// assistant's turn; `stop_tokens`: spellings of what may end one.
+    /// Takes the messages that have as_sampled. All arguments must outlive this. `turn_begin`: the
+    /// text that begins an assistant's turn; `stop_tokens`: spellings of tokens that may end one.
     sampled_turn_places(const std::vector<template_message>& messages, std::string_view turn_begin,
                         const std::vector<std::string>& stop_tokens);
 
-    /// Whether there is nothing to exchange, or nothing any more.
+    /// Whether there is no turn to replace.
     bool empty() const noexcept { return turns_.empty(); }
     /// The messages with placeholders for the sampled turns.
     std::vector<template_message> with_stand_ins() const;
-    /// Exchanges the placeholders' turns in `made`. Returns: nothing where one of them has no turn
-    /// of its own there; those are no longer exchanged then.
+    /// Replaces the placeholders' turns in `made`. Returns: nothing if a placeholder is not in a
+    /// turn of its own; such turns are given up, and the caller renders again.
     std::optional<jinja::rendering> fill(const jinja::rendering& made);
 
   private:

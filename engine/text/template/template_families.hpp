@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// The table of chat template families. A family is one renderer, one parser of what its models
-// write, and one row; see README.md.
+// The table of chat template families. A family has a renderer, a format of answers, and a row
+// here; see README.md.
 
 #include <memory>
 #include <optional>
@@ -17,7 +17,7 @@
 
 namespace semantic::engine {
 
-/// A conversation as templates see it: one role and one content per message.
+/// A message as templates see it: one role and one content.
 struct template_message {
     role from = role::user;
     std::string content{};                             // its text parts, joined by line breaks
@@ -28,9 +28,9 @@ struct template_message {
     std::string_view as_sampled{};                     // assistant only; see message::as_sampled
     std::span<const text_range> as_sampled_content{};  // of it, likewise
 };
-/// The system text is the first message. A message whose parts are of several kinds becomes
-/// several, in order; an assistant's thinking and its text are joined and come before its calls.
-/// Errors: bad_value, when a part does not belong into a message of its role.
+/// Converts a conversation to such messages. The system text becomes the first message. A message
+/// with parts of several kinds becomes several, in order; an assistant's thinking and text become
+/// one message before its calls. Errors: bad_value if a part cannot be in a message of its role.
 storage::result<std::vector<template_message>> flatten(const conversation& chat);
 
 struct template_family;
@@ -53,20 +53,20 @@ struct template_family {
     bool has_effort = false;             // prints the effort of reasoning
     bool doubled_braces = false;         // the example of a call is between {{ and }}
     std::string_view opened_thinking{};  // what the generation prompt begins the answer with
-    /// What ends the reasoning when its budget is spent; empty when there is none to end.
+    /// The text that ends reasoning when its budget is spent; empty without reasoning.
     std::string_view thinking_end{};
     storage::result<marked_text> (*render)(const template_input& input);
     answer_format answers{};  // how its models write calls and reasoning
 };
-/// Where the last turn begins that a template wrote, and no request: the last place of `turn_begin`
-/// in `text` that none of its `content` touches. Nothing when there is none.
+/// The byte at which the last turn begins that the template wrote: the last occurrence of
+/// `turn_begin` in `text` that does not overlap its `content`. Nothing if there is none.
 std::optional<std::size_t> find_turn(std::string_view text, std::span<const text_range> content,
                                      std::string_view turn_begin);
 std::span<const template_family> template_families();
-/// Of own_template_family too, which is not in the table. Null when there is none of that name.
+/// The family with this name, or the row of own_template_family; null if there is none.
 const template_family* find_template_family(std::string_view name);
-/// The parser for what models of a family write, where the tools are not known. Null when there is
-/// no such family.
+/// The parser for answers of a family's models, if the tools are not known; null if there is no
+/// such family.
 std::unique_ptr<output_parser> make_output_parser(std::string_view family, bool has_tools);
 /// "chatml, gemma3, ..."
 std::string template_family_names();

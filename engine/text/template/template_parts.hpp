@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// The parts that several renderers share. For template_*.cpp only. A renderer fills in whatever
-// comes from the request, and may also fill in its own words: only text with a control token must
-// be written.
+// Parts that several renderers share. For template_*.cpp only. A renderer adds texts of the request
+// with fill_in(), which marks them as content, and text with control tokens with write().
 
 #include <boost/json/value.hpp>
 
@@ -15,22 +14,23 @@
 
 namespace semantic::engine {
 
-/// {"type": "function", "function": {...}} as templates print it. Errors: bad_value.
+/// The definition of a tool as templates print it: {"type": "function", "function": {...}}. Errors:
+/// bad_value.
 storage::result<std::string> tool_text(const tool_definition& tool);
 /// The same over several lines, as json.dumps(indent=4) prints it.
 storage::result<std::string> indented_tool_text(const tool_definition& tool);
-/// The arguments of a call as templates print them, of object_of_arguments() where they are none.
+/// The arguments of a call as templates print them; repaired by object_of_arguments() if invalid.
 std::string arguments_text(const tool_call_part& call);
 
-/// What conversation::template_values says; null when that is no JSON.
+/// conversation::template_values as JSON; null if it is invalid.
 boost::json::value parse_template_values(std::string_view text);
 
 /// "<|im_start|>ROLE\nCONTENT<|im_end|>\n"
 void append_chatml_turn(marked_text& out, std::string_view role_name, std::string_view content);
-/// What offers tools in the Hermes form, without a turn around it. Errors: bad_value.
+/// The text that offers tools as Hermes does, without a turn around it. Errors: bad_value.
 storage::result<std::string> hermes_tools_text(const std::vector<tool_definition>& tools);
-/// The system turn that offers tools in the Hermes form. `system`: what it begins with; may be
-/// empty.
+/// Appends the system turn that offers tools as Hermes does. `system`: the text that it begins
+/// with; may be empty.
 storage::result<void> append_hermes_tools(marked_text& out, std::string_view system,
                                           const template_input& input);
 /// <tool_call>\n{"name": ..., "arguments": ...}\n</tool_call>

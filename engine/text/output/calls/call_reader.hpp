@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// One tool call, read while it comes, in whatever form. For the output parsers only; one object a
-// call, not for use from two threads at once.
+// The interface of readers, which read one tool call of some format while it streams. For the
+// output parsers only; one object a call, not for use from two threads at once.
 
 #include <memory>
 #include <span>
@@ -17,20 +17,22 @@ class call_reader {
     enum class state { open, whole, malformed };
 
     virtual ~call_reader() = default;
-    /// Returns: how many bytes of the text belong to the call: all, unless it has ended with them.
+    /// Reads the next text. Returns: how many of its bytes belong to the call; all, unless the call
+    /// has ended.
     virtual std::size_t read(std::string_view text) = 0;
-    /// Nothing more comes: the model ended its turn, or the turn `was_cut`. A call is whole if what
-    /// is missing goes without saying.
+    /// Called when no more text comes: the model has ended its turn or, if `was_cut`, a limit has.
+    /// The call counts as complete if only brackets that are certain are missing.
     virtual void end(bool /*was_cut*/) {}
-    /// Texts that may follow the call and belong to it.
+    /// Texts that may follow the call and are part of it.
     virtual std::span<const std::string_view> closers() const { return {}; }
-    /// The reader of another call after this one, if `c` begins one; it reads `c` too. Else null.
+    /// The reader of another call after this one, which has read `c`; null if `c` does not begin
+    /// one.
     virtual std::unique_ptr<call_reader> next(char /*c*/) const { return nullptr; }
 
     state at() const noexcept { return state_; }
-    /// Certain once arguments have begun.
+    /// The name of the called tool; final once arguments have begun.
     const std::string& name() const noexcept { return name_; }
-    /// The beginning of an object, as compact JSON; of a whole call all of it. Empty until it has
+    /// The arguments so far, the beginning of an object as compact JSON. Empty until they have
     /// begun and the name is known.
     std::string_view arguments() const noexcept {
         return name_.empty() ? std::string_view() : arguments_;
@@ -45,21 +47,23 @@ class call_reader {
     std::string arguments_;
 };
 
-/// How a call was begun says what its reader finds first: `opener` is one of the format's marks.
+/// Makes a reader. `opener`: the mark that has begun the call.
 using make_reader = std::unique_ptr<call_reader> (*)(const offered_tools& tools,
                                                      std::string_view opener);
 
-/// {"name": ..., "arguments": {...}}, in any order, with `parameters` for `arguments`.
+/// Calls of the form {"name": ..., "arguments": {...}}, in any order; `parameters` may replace
+/// `arguments`.
 enum class call_object {
-    hermes,  // the arguments may be missing, and so may the last brace after them
-    llama3,  // one of the two must be there: else any answer in JSON would be a call
+    hermes,  // the arguments, and the last brace after them, may be missing
+    llama3,  // arguments or parameters are required: otherwise any JSON would be a call
     bare     // likewise, and no other keys but type and id: nothing around it says that it is one
 };
 std::unique_ptr<call_reader> make_json_call_reader(call_object kind);
-/// An object of arguments for a call whose name is known; white space alone counts as an empty one.
+/// A reader of an object of arguments for a call whose name is known; white space only counts as an
+/// empty object.
 std::unique_ptr<call_reader> make_arguments_reader(std::string name);
 
-/// Compact JSON for a literal of Python's; empty: it is none.
+/// Compact JSON for a Python literal; empty if it is none.
 std::string json_of_python(std::string_view literal);
 
 std::unique_ptr<call_reader> read_hermes_call(const offered_tools&, std::string_view opener);

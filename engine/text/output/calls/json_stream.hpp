@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// JSON checked and printed while it comes: what is certain so far, compactly. For the readers of
+// Checks JSON while it streams, and prints it compactly as far as it is certain. For the readers of
 // tool calls only. One value; not for use from two threads at once.
 
 #include <cstddef>
@@ -9,26 +9,26 @@
 
 namespace semantic::engine {
 
-/// How deep a call's JSON may be nested; the parsers of replies allow more.
+/// The deepest nesting of a call's JSON; the parsers of replies allow more.
 constexpr std::size_t call_depth_max = 32;
 
 class json_stream {
   public:
     enum class state { open, whole, malformed };
 
-    /// Appends to `out` what `c` makes certain: no white space between parts, a number once it has
-    /// ended. Line breaks and other control characters inside of strings, which models write as
-    /// they are, are escaped. An object, an array, a string or a word ends with its last character.
+    /// Reads one character, and appends to `out` what is certain now: without white space between
+    /// parts; a number when it has ended. Control characters inside strings, which models write
+    /// unescaped, are escaped. Returns: whether the value goes on, has ended, or is invalid.
     state push(char c, std::string& out);
     state at() const noexcept { return state_; }
-    /// Objects and arrays that are open.
+    /// The number of open objects and arrays.
     std::size_t depth() const noexcept { return open_.size(); }
     bool in_string() const noexcept { return lexeme_ == lexeme::string; }
-    /// What comes next, white space aside, begins a value.
+    /// Whether a value must begin next.
     bool awaits_value() const noexcept {
         return lexeme_ == lexeme::none && (next_ == expects::value || next_ == expects::item);
     }
-    /// What comes next is a comma or the end of what is open.
+    /// Whether a comma or a closing bracket must come next.
     bool awaits_end() const noexcept { return lexeme_ == lexeme::none && next_ == expects::end; }
     /// The last key of the outermost object, with its escapes.
     const std::string& key() const noexcept { return key_; }
@@ -59,11 +59,11 @@ class json_stream {
 bool is_json_space(char c) noexcept;
 /// Appends `c`, escaped as in a JSON string.
 void append_escaped(std::string& out, char c);
-/// Compact JSON with a blank after each comma and colon, as templates print it.
+/// Adds a blank after each comma and colon of compact JSON, as templates print it.
 std::string respaced(std::string_view compact);
-/// Returns: whether it is an object, whole and of allowed depth.
+/// Whether the text is a complete JSON object of allowed depth.
 bool is_json_object(std::string_view text);
-/// Returns: what the JSON string says; empty where it is none.
+/// The text that a JSON string encodes; empty if it is none.
 std::string text_of_json(std::string_view quoted);
 
 }  // namespace semantic::engine

@@ -21,23 +21,23 @@ class offered_tools {
   public:
     /// No tools: nothing is a call.
     offered_tools() = default;
-    /// Reads each schema once: what a call costs does not depend on its tool's schema.
+    /// Reads each schema here, so that the cost of a call does not depend on it.
     explicit offered_tools(std::span<const tool_definition> tools);
-    /// Tools that are not known: any name may be one.
+    /// Unknown tools: any name may be that of a tool.
     static offered_tools any();
 
     bool none() const noexcept { return !any_ && !tools_; }
     /// Whether the tools are known.
     bool known() const noexcept { return tools_ != nullptr; }
-    /// A tool of this name may be called.
+    /// Whether a tool of this name may be called.
     bool has(std::string_view name) const;
-    /// Whether the parameter can only be a string: its written value is a string without change.
+    /// Whether the parameter can only be a string: then its written value is taken as it is.
     bool is_text(std::string_view tool, std::string_view parameter) const;
-    /// Returns: compact JSON for what was written without quotes: JSON of a type that the schema
-    /// allows, or a Python literal of such a type, else a string.
+    /// Returns: compact JSON for a parameter's value that was written without quotes: JSON or a
+    /// Python literal, if the schema allows its type; otherwise a string.
     std::string json_of(std::string_view tool, std::string_view parameter,
                         std::string_view written) const;
-    /// The name of the parameter at a place, in the order of the schema; nothing if not known.
+    /// The name of the parameter with this index in the schema; nothing if it is not known.
     std::optional<std::string> parameter_at(std::string_view tool, std::size_t place) const;
 
   private:

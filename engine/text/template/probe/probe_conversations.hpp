@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Small conversations that templates are tried on, of words that no template writes. Pure.
+// Small conversations that are rendered to learn what a template supports. Their words are ones
+// that no template writes. Pure.
 
 #include "engine/types/conversation.hpp"
 
@@ -18,11 +19,11 @@ constexpr const char* returned = "probe-returned-71c3";
 conversation question();
 conversation with_system_text();
 conversation with_system_text_alone();
-/// Both at the start.
+/// Two system texts at the start.
 conversation with_two_system_texts();
 /// A system text after an answer, and another question.
 conversation with_later_system_text();
-/// The same after one at the start, which some templates let it replace.
+/// The same with a system text at the start, too; in some templates the later one replaces it.
 conversation with_first_and_later_system_text();
 conversation two_questions();
 conversation with_answer();
@@ -44,7 +45,7 @@ conversation with_text_and_call();
 conversation with_reasoned_call();
 /// The user goes on after a result.
 conversation with_question_after_result();
-/// A tool of typed parameters, so many calls of it with a text and a number, and their results.
+/// A tool with typed parameters, `count` calls of it with a text and a number, and their results.
 conversation with_typed_calls(int count);
 /// A result without its call.
 conversation with_stray_result();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// The shapes of conversation that a template renders by itself, found by trying it on small ones.
+// Finds which shapes of conversations a template can render, by rendering small ones.
 
 #include <functional>
 #include <optional>
@@ -10,7 +10,7 @@
 
 namespace semantic::engine {
 
-/// What conversations may have. False: the template has no place for it.
+/// The shapes that conversations may have. False: the template cannot render it.
 struct template_shape {
     bool system_text = true;           // at the start
     bool system_text_alone = true;     // without any other message
@@ -29,7 +29,7 @@ struct template_shape {
     bool any_call_id = true;       // false: nine letters and digits
     bool text_with_call = true;
     bool text_with_reasoned_call = true;
-    /// Of calls whose turn comes as the model wrote it, several in one message.
+    /// Several calls in one message, if the turn is written as the model sampled it.
     bool sampled_parallel_calls = true;
     /// Reasoning of earlier turns.
     bool thinking = true;
@@ -41,10 +41,11 @@ struct template_shapes {
     template_shape leaves_out;  // false: it leaves something out without a word
 };
 
-/// Renders a conversation as it is. Returns: nothing where the template does not.
+/// Renders a conversation without changing its shape. Returns: nothing if the template cannot.
 using shape_trial = std::function<std::optional<std::string>(const conversation&)>;
 
-/// Pure, if `render` is.
+/// Renders the probe conversations with `render`, and finds what the template renders and what it
+/// leaves out. Pure, if `render` is.
 template_shapes find_template_shapes(const shape_trial& render);
 
 }  // namespace semantic::engine

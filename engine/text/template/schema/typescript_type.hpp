@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// JSON schemas as the TypeScript types that Harmony's template prints. For engine/text/*.cpp only.
+// Writes JSON schemas as TypeScript types, as Harmony's template prints them. For engine/text/*.cpp
+// only.
 
 #include <string>
 #include <string_view>
@@ -9,9 +10,9 @@
 
 namespace semantic::engine {
 
-/// The parameters of a function: of each its description, name, type and default, and a line break.
-/// `schema`: as parse_json() gives it, of an object; empty where it names no parameters. Linear in
-/// the schema.
+/// The parameters of a function, each with its description, name, type and default, and a line
+/// break. `schema`: that of an object, as parse_json() returns it. Empty if it has no parameters.
+/// Linear in the schema.
 std::string typescript_parameters(const jinja::value& schema);
 
 }  // namespace semantic::engine

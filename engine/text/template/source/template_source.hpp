@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Reads a model's chat templates, and its type, which decides where there is no template.
+// Reads a model's chat templates, and its type, which decides if there is no template.
 
 #include <map>
 #include <string>
@@ -13,7 +13,7 @@ struct gguf_view;
 
 namespace semantic::engine {
 
-/// All that a model says about its templates.
+/// What a model's files say about its templates.
 struct template_source {
     std::string path;        // of the file or key that has the template, or should have had it
     std::string text;        // the default one; empty: there is none
@@ -31,8 +31,8 @@ struct template_source {
 /// additional_chat_templates/NAME.jinja has more. Errors: corrupt.
 storage::result<template_source> read_template_source(const std::string& directory);
 
-/// The same from a GGUF's metadata: tokenizer.chat_template and tokenizer.chat_template.NAME. The
-/// names are listed in tokenizer.chat_templates or not. Errors: corrupt, naming the key.
+/// The same from a GGUF's metadata: tokenizer.chat_template and tokenizer.chat_template.NAME, whose
+/// names need not be listed in tokenizer.chat_templates. Errors: corrupt, with the key.
 storage::result<template_source> read_template_source(const storage::gguf_view& metadata);
 
 }  // namespace semantic::engine
