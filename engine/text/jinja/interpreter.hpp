@@ -14,7 +14,7 @@
 
 namespace semantic::engine::jinja {
 
-/// The names that a stretch of a template has given values to, and those around it.
+/// The variables of a part of a template, and the scope around it.
 struct scope {
     std::vector<std::pair<name_id, value>> own{};
     std::shared_ptr<scope> outer{};
@@ -23,12 +23,12 @@ struct scope {
 };
 using scope_ptr = std::shared_ptr<scope>;
 
-/// Statements and expressions in each other, calls of macros included. A level takes less than
-/// 1 KB of stack.
+/// The deepest nesting of statements and expressions, including calls of macros. A level takes less
+/// than 1 KB of stack.
 constexpr unsigned run_depth_max = 800;
 
-/// One run: construct, run(). Throws stopped. What a template makes dies with it, cycles through
-/// namespaces and macros too.
+/// One run of a template: construct, then run(). Throws stopped. All values of the run are freed
+/// with this object, also those in cycles through namespaces and macros.
 class interpreter {
   public:
     /// `day`: yyyy-mm-dd, for strftime_now. All arguments must outlive the run.
@@ -39,7 +39,7 @@ class interpreter {
     interpreter& operator=(const interpreter&) = delete;
 
     marked_text run();
-    /// Of the statement or expression that ran last.
+    /// The position of the statement or expression that ran last.
     position place() const { return at_; }
 
   private:
@@ -107,7 +107,7 @@ class interpreter {
     std::vector<std::shared_ptr<macro_closure>> closures_;
 };
 
-/// What a macro sees: its text, and the names around it.
+/// A macro with the scope in which it was defined.
 struct interpreter::macro_closure {
     const signature* called;
     scope_ptr context;

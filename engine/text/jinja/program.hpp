@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Jinja, as far as the chat templates of Hugging Face use it: the language, its filters, tests and
-// methods with Python's meaning, under Hugging Face's settings. A template reaches nothing but its
-// variables; see README.md of engine/text.
+// A parser and interpreter for Jinja, as far as the chat templates on Hugging Face use it: the
+// language, its filters, tests and methods with Python's meaning, with Hugging Face's settings. A
+// template can access only its variables; see README.md of engine/text.
 
 #include <boost/system/result.hpp>
 
@@ -31,7 +31,7 @@ using outcome = boost::system::result<T, error>;
 
 struct rendering {
     std::string text;
-    /// The parts of `text` that came from variables marked as content, in order.
+    /// The parts of `text` that come from variables marked as content, in order.
     std::vector<byte_range> content;
 };
 
@@ -41,7 +41,7 @@ class program {
     /// Errors: syntax, limit.
     static outcome<program> parse(std::string_view source);
 
-    /// A pure function of its arguments. `variables`: a dict whose keys are names.
+    /// Renders the template; a pure function of its arguments. `variables`: a dict, by name.
     /// `day`: yyyy-mm-dd, for strftime_now. Errors: raised, runtime, limit.
     outcome<rendering> render(const value& variables, const std::string& day,
                               const limits& bounds = {}) const;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// The arguments of a call, by the names of the parameters that take them.
+// Binds the arguments of a call to the names of its parameters.
 
 #include <initializer_list>
 #include <string_view>
@@ -10,22 +10,22 @@
 
 namespace semantic::engine::jinja {
 
-/// Refers to the arguments of a call, which must outlive it. Throws stopped for an argument too
-/// many, an unknown name and a name given twice.
+/// Refers to the arguments of a call, which must outlive it. Throws stopped for too many arguments,
+/// an unknown name, or a name given twice.
 class bound_arguments {
   public:
     bound_arguments(std::string_view callee, const arguments& given,
                     std::initializer_list<std::string_view> parameters);
 
-    /// Null when argument `index` was not given.
+    /// The argument of a parameter; null if it was not given.
     const value* operator[](std::size_t index) const { return values_[index]; }
-    /// Fails when it was not given.
+    /// The same; fails if it was not given.
     const value& required(std::size_t index) const;
     bool flag(std::size_t index, bool otherwise) const;
     std::int64_t integer(std::size_t index, std::int64_t otherwise) const;
-    /// `otherwise` for none and what was not given. Fails for what is no text.
+    /// A text; `otherwise` if the argument is none or was not given. Fails for other types.
     const marked_text& text(std::size_t index, const marked_text& otherwise) const;
-    /// Fails for what is no text and what was not given.
+    /// A text; fails for other types, and if it was not given.
     const marked_text& required_text(std::size_t index) const;
     /// Whether it was given and is not none.
     bool has(std::size_t index) const {

@@ -33,8 +33,8 @@ std::span<const named_filter> text_filters();  // and numbers
 std::span<const named_filter> list_filters();
 std::span<const named_filter> choice_filters();  // with filters and tests as arguments
 
-/// item.a.b.0, as the parameter `attribute` of filters names members. A none names the item itself.
-/// `otherwise`: instead of members that are not there; may be null.
+/// The member of `item` at a path such as "a.b.0", as the parameter `attribute` of filters names
+/// it; the item itself if `path` is none. `otherwise`: used for missing members; may be null.
 value member_by_path(const value& item, const value& path, const value* otherwise, budget& left);
 
 }  // namespace semantic::engine::jinja

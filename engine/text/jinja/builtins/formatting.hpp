@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Python's two ways to put values into a text.
+// Python's two ways of formatting values into a text.
 
 #include "engine/text/jinja/values/value.hpp"
 

@@ -10,7 +10,7 @@
 
 namespace semantic::engine::jinja {
 
-/// Each is called with an object of the type that has it.
+/// A method; `self` has the type that it belongs to.
 using method_function = value (*)(const value& self, const arguments& given, budget& left);
 struct named_method {
     std::string_view name;
@@ -21,24 +21,24 @@ struct named_method {
 /// In order of names.
 std::span<const named_method> text_methods();
 
-/// Null when objects of this type have no such method, or only one that would change them.
+/// The method of a value's type; null if there is none, or only one that would change the object.
 const named_method* find_method(const value& self, std::string_view name);
-/// The method as a value; undefined where it would change the object. None: there is no such.
+/// The method as a value; an undefined one if it would change the object; nothing if there is none.
 std::optional<value> bound_method(const value& self, std::string_view name);
 std::optional<value> loop_attribute(const loop_object& loop, std::string_view name);
 
 // What filters share with methods.
 
 enum class letter_case { upper, lower };
-/// The characters of bytes [begin, end).
+/// Appends bytes [begin, end) of `text` in another case.
 void append_case(marked_text& out, const marked_text& text, std::size_t begin, std::size_t end,
                  letter_case to);
 marked_text with_case(const marked_text& text, letter_case to, budget& left);
 marked_text capitalized(const marked_text& text, budget& left);
-/// At most `count` times; all when it is negative.
+/// Replaces at most `count` occurrences; all if it is negative.
 marked_text replaced(const marked_text& text, const marked_text& old, const marked_text& by,
                      std::int64_t count, budget& left);
-/// Without white space, or without the characters of `set`.
+/// The text without white space at its ends, or without the characters of `set`.
 marked_text stripped_text(const marked_text& text, const value* set, bool on_left, bool on_right,
                           budget& left);
 std::vector<byte_range> lines_of(std::string_view text, bool with_ends);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Numbers at a width, with a precision, in a notation.
+// Formats numbers with a width, a precision and a notation, as Python does.
 
 #include <cstdint>
 #include <string>
@@ -9,7 +9,7 @@
 
 namespace semantic::engine::jinja {
 
-/// The text between the braces' colon and their end, or after a percent sign.
+/// A parsed format: the text after the colon in braces, or after a percent sign.
 struct format_spec {
     marked_text fill{" ", false};
     char align = 0;  // '<', '>', '^', '='; 0: as the type has it
@@ -21,14 +21,14 @@ struct format_spec {
     char type = 0;                // 0: not given
 };
 
-/// What widths and precisions may be; beyond it formatting fails.
+/// The greatest width and precision; beyond it formatting fails.
 constexpr std::int64_t format_width_max = 10'000;
 
-/// Without fill; the sign first.
+/// An integer with its sign, without padding.
 std::string integer_digits(std::int64_t number, const format_spec& spec);
-/// Of types e, f, g, %, their capitals, and none.
+/// A float in the notations e, f, g, %, their capitals, and none.
 std::string real_digits(double number, const format_spec& spec);
-/// `text` brought to the spec's width. `is_number`: to the right, and '=' fills after the sign.
+/// Pads `text` to the spec's width. `is_number`: aligned to the right, and '=' pads after the sign.
 marked_text filled(const marked_text& text, const format_spec& spec, bool is_number, budget& left);
 
 }  // namespace semantic::engine::jinja

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// What Python's operators do, and how a template gets at members.
+// Python's operators, and access to members.
 
 #include <string_view>
 
@@ -9,7 +9,7 @@
 
 namespace semantic::engine::jinja {
 
-/// Integers have 64 bits: what would need more fails.
+/// The result of a binary operator. Integers have 64 bits: a greater result fails.
 value apply(operation op, const value& a, const value& b, budget& left);
 value negative(const value& v);
 value positive(const value& v);
@@ -22,7 +22,7 @@ value item_of(const value& object, const value& key, budget& left);
 value slice_of(const value& object, const value& start, const value& stop, const value& step,
                budget& left);
 
-/// An integer. Fails for anything else, naming `role`.
+/// The value as an integer. Fails for other types, with `role` in the message.
 std::int64_t integer_of(const value& v, const char* role);
 
 }  // namespace semantic::engine::jinja

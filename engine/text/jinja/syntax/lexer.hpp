@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// A template's source as tokens. White space around tags is taken away here, as Hugging Face sets
-// Jinja: trim_blocks and lstrip_blocks on, one line break at the very end dropped.
+// Splits a template's source into tokens. Removes white space around tags by Hugging Face's
+// settings of Jinja: trim_blocks and lstrip_blocks are on, and a line break at the very end is
+// dropped.
 
 #include <cstdint>
 #include <string>

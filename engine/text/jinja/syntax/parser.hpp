@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Jinja's grammar over tokens.
+// Parses tokens to a tree by Jinja's grammar.
 
 #include <initializer_list>
 #include <string>
@@ -13,7 +13,7 @@
 
 namespace semantic::engine::jinja {
 
-/// One use: construct, parse(). Throws stopped with the place of the token at fault.
+/// For one use: construct, then parse(). Throws stopped with the position of the token at fault.
 class parser {
   public:
     explicit parser(std::vector<token> tokens) : tokens_(std::move(tokens)) {}

@@ -78,7 +78,7 @@ struct expression {
     call_arguments given{};
 };
 
-/// What set, for and with give values to.
+/// The target of an assignment in set, for and with: a name or a tuple.
 struct target {
     enum class form { name, attribute, tuple };
     form is = form::name;
@@ -108,7 +108,7 @@ enum class statement_kind {
     continue_loop,
 };
 struct statement {
-    /// Tests of an if and its elifs; the else has none.
+    /// One branch of an if: if, elif, or else, which has no test.
     struct branch {
         expression_ptr test;
         block body;
@@ -124,12 +124,12 @@ struct statement {
     block otherwise{};
 };
 
-/// What a macro or a call block is called with, and its body.
+/// A macro or a call block: its parameters and its body.
 struct signature {
     std::string name;
     std::vector<name_id> parameters{};
     std::vector<expression_ptr> defaults{};  // of the last parameters
-    // Whether the body uses these names without being given them.
+    // Whether the body uses these names and has no parameters of these names.
     bool uses_caller = false;
     bool uses_kwargs = false;
     bool uses_varargs = false;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// What a template may cost, and how anything that goes wrong ends its run.
+// The limits of a template's run, and the exception that ends a run when something goes wrong.
 
 #include <cstddef>
 #include <cstdint>
@@ -10,7 +10,7 @@
 
 namespace semantic::engine::jinja {
 
-/// A position in a template's source; both from 1, columns in characters.
+/// A position in a template's source; line and column count from 1, columns in characters.
 struct position {
     unsigned line = 1;
     unsigned column = 1;
@@ -23,7 +23,7 @@ enum class error_kind {
     limit,    // it takes too many steps, goes too deep or writes too much
 };
 
-/// Leaves the parser and the interpreter as an exception; none leaves this folder. The first
+/// The exception of the parser and the interpreter; it is caught within this folder. The first
 /// function that knows the position fills it in.
 struct stopped {
     error_kind kind;
@@ -37,28 +37,28 @@ struct stopped {
 }
 
 struct limits {
-    /// Statements and expressions, and what builtins do beyond constant work. A step takes about
-    /// 50 ns, so these are some 30 ms.
+    /// Statements, expressions, and work of builtins that is not constant. A step takes about 50
+    /// ns, so these are some 30 ms.
     std::uint64_t steps = 500'000;
     std::size_t output_bytes = std::size_t{64} << 20;
     unsigned call_depth = 64;  // of macros
-    /// Whether append() and pop() may change lists, which Hugging Face's sandbox forbids and some
-    /// templates rely on. What is appended is no list and no dict, so that lists stay flat.
+    /// Whether append() and pop() may change lists, which Hugging Face's sandbox forbids but some
+    /// templates need. Lists and dicts cannot be appended, so lists stay flat.
     bool lists_change = false;
 };
 
-// Of a template's source; Python's own parser refuses deeper nesting too.
+// Limits of a template's source.
 constexpr std::size_t source_bytes_max = std::size_t{1} << 20;
 constexpr unsigned syntax_depth_max = 150;
-// Of lists in lists; what recurses through them recurses no deeper.
+// The deepest nesting of values; recursion through values is no deeper.
 constexpr unsigned value_depth_max = 100;
-// As Jinja's sandbox has it.
+// The longest range(), as in Jinja's sandbox.
 constexpr std::int64_t range_length_max = 100'000;
-// Of one list or text.
+// The most items of one list, or bytes of one text.
 constexpr std::size_t list_items_max = std::size_t{1} << 20;
 constexpr std::size_t text_bytes_max = std::size_t{64} << 20;
 
-/// Counts down what is left of a run's steps. Belongs to one run.
+/// Counts down the steps that are left of a run. Belongs to one run.
 class budget {
   public:
     explicit budget(std::uint64_t steps) : left_(steps) {}
@@ -66,7 +66,7 @@ class budget {
         if (steps > left_) fail("the template takes too many steps", error_kind::limit);
         left_ -= steps;
     }
-    /// For work that is linear in `bytes` and does little with each.
+    /// For cheap work that is linear in `bytes`, such as copying.
     void spend_bytes(std::size_t bytes) { spend(1 + bytes / 64); }
     /// For a new text of so many bytes.
     void spend_text(std::size_t bytes) {

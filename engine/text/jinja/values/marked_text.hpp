@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Text that remembers which of its bytes a request brought ("content") and which a template wrote.
+// Text with marks of which bytes come from a request ("content") and which a template wrote.
 
 #include <cstddef>
 #include <cstdint>
@@ -14,9 +14,8 @@ namespace semantic::engine::jinja {
 
 using byte_range = text_range;
 
-/// UTF-8 and its content ranges: in order, none empty, apart from each other (neighbours are
-/// joined). A plain value. Whatever is built from pieces of such texts keeps the marks of each
-/// piece.
+/// UTF-8 text and its content ranges: ascending, not empty, not touching. A plain value. Texts that
+/// are built from pieces of such texts keep the marks of each piece.
 class marked_text {
   public:
     marked_text() = default;
@@ -33,7 +32,7 @@ class marked_text {
     bool is_content(std::size_t at) const noexcept;
 
     void append(std::string_view text, bool is_content);
-    /// Appends what a template writes, and what it fills in of a request.
+    /// write() appends text of the template, fill_in() text of a request, which is content.
     marked_text& write(std::string_view text) {
         append(text, false);
         return *this;
@@ -47,8 +46,8 @@ class marked_text {
     void append(const marked_text& text, std::size_t begin, std::size_t end);
     marked_text part(std::size_t begin, std::size_t end) const;
 
-    /// HTML that needs no escaping, as the filters safe and escape leave it: `+` escapes what it
-    /// joins to it. Nothing else keeps the flag.
+    /// Set by the filters safe and escape: the text is HTML, and `+` escapes texts that it joins to
+    /// it. All other operations clear the flag.
     bool is_markup = false;
 
   private:
@@ -57,19 +56,19 @@ class marked_text {
     std::vector<byte_range> content_;
 };
 
-// Characters of UTF-8 by their code points. A byte that begins no character counts as one.
+// Functions on characters of UTF-8. An invalid byte counts as one character.
 
 std::size_t count_characters(std::string_view text) noexcept;
 /// The byte where character `index` begins; the size of `text` when there are fewer.
 std::size_t byte_of_character(std::string_view text, std::size_t index) noexcept;
 /// The end of the character that begins at `at`, which is < the size of `text`.
 std::size_t next_character(std::string_view text, std::size_t at) noexcept;
-/// Its code point; -1 for stray bytes.
+/// The code point of the character at `at`; -1 for invalid bytes.
 std::int32_t character_at(std::string_view text, std::size_t at) noexcept;
-/// The first position of `needle` at or after `from`; npos when there is none. Linear, whatever the
+/// The first position of `needle` at or after `from`; npos if there is none. In linear time for all
 /// texts.
 std::size_t find_text(std::string_view text, std::string_view needle, std::size_t from) noexcept;
-/// What Python's str.isspace() takes for white space.
+/// Whether Python's str.isspace() counts the code point as white space.
 bool is_python_space(std::int32_t code) noexcept;
 /// Bytes [begin, end) of `text` without white space at its ends.
 byte_range stripped(std::string_view text, bool left, bool right) noexcept;

@@ -21,10 +21,10 @@ struct json_format {
     marked_text key_separator{": ", false};
     bool sort_keys = false;
 };
-/// Fails for what JSON cannot say, undefined values among it.
+/// The value as JSON. Fails for values that JSON does not have, such as undefined ones.
 marked_text to_json(const value& v, const json_format& format, budget& left);
 
-/// With `&`, `<`, `>` and quotes as HTML spells them.
+/// The text with `&`, `<`, `>` and quotes escaped for HTML.
 marked_text escaped(const marked_text& text, budget& left);
 
 }  // namespace semantic::engine::jinja

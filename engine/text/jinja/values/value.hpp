@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// The values of a template: Python's, as far as templates see them. Values are immutable, apart
-// from namespaces, generators and loops, which belong to one run. Copies share what they hold.
+// The values of a template: Python's, as far as templates use them. Values are immutable, except
+// for namespaces, generators and loops, which belong to one run. Copies share their contents.
 
 #include <cstdint>
 #include <functional>
@@ -29,7 +29,7 @@ struct loop_object;
 struct callable_object;
 struct spelled_number;
 
-/// Why a name or a member is not there: "'x' is undefined". Never null in a value.
+/// The reason of an undefined value: "'x' is undefined". Never null in a value.
 using reason = std::shared_ptr<const std::string>;
 using text_ptr = std::shared_ptr<const marked_text>;
 using list_ptr = std::shared_ptr<const list_object>;
@@ -66,9 +66,9 @@ class value {
     bool is_undefined() const noexcept { return std::holds_alternative<reason>(held_); }
     bool is_none() const noexcept { return std::holds_alternative<none_type>(held_); }
     bool is_text() const noexcept { return std::holds_alternative<text_ptr>(held_); }
-    // Null when it is something else.
+    // Each returns null if the value has another type.
     const bool* as_bool() const noexcept { return std::get_if<bool>(&held_); }
-    /// Of numbers that are spelled in a way of their own, too.
+    /// Also for spelled_number.
     const double* as_float() const noexcept;
     const spelled_number* as_spelled() const noexcept {
         return held<spelled_ptr, const spelled_number>();
@@ -87,12 +87,12 @@ class value {
     list_ptr list() const noexcept { return shared<list_ptr>(); }
     text_ptr text() const noexcept { return shared<text_ptr>(); }
     namespace_ptr ns() const noexcept { return shared<namespace_ptr>(); }
-    /// Integers and booleans, which Python counts among them. Returns: false for anything else.
+    /// Reads an integer or a boolean, which Python counts as one. Returns: false for other values.
     bool to_integer(std::int64_t& out) const noexcept;
-    /// Those and floats.
+    /// Reads an integer, a boolean or a float. Returns: false for other values.
     bool to_number(double& out) const noexcept;
     bool is_number() const noexcept;
-    /// Of an undefined value.
+    /// The reason of an undefined value. Requires: it is undefined.
     const std::string& why() const { return *std::get<reason>(held_); }
 
     /// The objects shared by copies; null for plain values.
@@ -115,8 +115,8 @@ class value {
         held_;
 };
 
-/// A number of a request that is printed as it came, since it would be printed otherwise: 0.10,
-/// 1e400, an integer of more than 64 bits. It counts as the float that is next to it.
+/// A number of a request that is printed as it was spelled, because a float would be printed in
+/// another way: 0.10, 1e400, an integer of more than 64 bits. It counts as the nearest float.
 struct spelled_number {
     double number = 0;
     std::string text{};
@@ -145,7 +145,7 @@ struct dict_object {
     /// In the order of insertion; keys differ and are hashable.
     std::vector<std::pair<value, value>> items;
     unsigned depth = 1;
-    /// Null when there is none. Steps: as many as it takes.
+    /// The value of a key; null if there is none. Charges its work to `left`.
     const value* find(const value& key, budget& left) const;
     const value* find(std::string_view key) const;
 };
@@ -153,11 +153,11 @@ struct dict_object {
 struct namespace_object {
     std::vector<std::pair<marked_text, value>> items;
     const value* find(std::string_view name) const;
-    /// A name that is there keeps its marks.
+    /// Sets a member. A name that exists keeps its marks of content.
     void set(const marked_text& name, value to);
 };
 
-/// What `loop` is in the body of a for.
+/// The variable `loop` in the body of a for.
 struct loop_object {
     list_ptr items;
     std::size_t index0 = 0;
@@ -184,31 +184,33 @@ value written(std::string text);  // by the template
 value content(std::string text);  // by the request; what is not UTF-8 becomes U+FFFD
 value make_list(std::vector<value> items, list_form form = list_form::list);
 value make_generator(std::vector<value> items);
-/// `self`: what the function is bound to, which counts as inside of it.
+/// `self`: the object that the function is bound to; it counts for the depth of values.
 value make_callable(std::string name, std::function<value(budget&, arguments&)> call,
                     const value& self = {});
-/// Fails for a key that is not hashable; the last of equal keys counts, at the place of the first.
+/// Makes a dict. Fails for a key that is not hashable. Of equal keys the last value counts, at the
+/// place of the first.
 value make_dict(std::vector<std::pair<value, value>> items, budget& left);
-/// As make_dict(), of keys that are texts and differ.
+/// The same for keys that are different texts.
 value make_dict_of_different(std::vector<std::pair<value, value>> items);
-/// The number that `text` says, which is one of JSON's.
+/// A number from its JSON spelling.
 value spelled(std::string text);
-/// Every text in it, the keys too, is content.
+/// Converts JSON. All texts in the result, also keys, are content.
 value from_json(const boost::json::value& json);
 
-// What Python does with all of them.
+// Python's operations on values of all types.
 
 bool is_true(const value& v);
 /// "int", "str", "NoneType" ...
 std::string type_name(const value& v);
-/// "'dict object'" as errors about members name it.
+/// The type's name in errors about members: "'dict object'".
 std::string object_name(const value& v);
 bool equal(const value& a, const value& b, budget& left);
 /// a < b. Fails for types that have no order.
 bool less(const value& a, const value& b, budget& left, std::string_view sign = "<");
-/// The items of anything that a for loop takes; a generator's are handed out. Fails for others.
+/// The items of a value that a for loop can iterate over; those of a generator are used up. Fails
+/// for other values.
 list_ptr items_of(const value& v, budget& left);
-/// len(v). Fails for what has none.
+/// len(v). Fails for values without a length.
 std::size_t length_of(const value& v, budget& left);
 /// `needle in v`
 bool contains(const value& v, const value& needle, budget& left);
