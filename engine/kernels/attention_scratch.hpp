@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Where the parts of attention_block::scratch lie. One function for each way to attend gives all
-// offsets and the end, for callers that make room as for kernels that work in it.
+// The layout of attention_block::scratch. A function for each way to attend returns all offsets and
+// the end, both for callers that allocate it and for kernels that use it.
 // Thread: pure. Nothing here allocates.
 
 #include <algorithm>
@@ -16,8 +16,8 @@ namespace semantic::engine {
 /// of the definition.
 inline constexpr int attention_tile_tokens = 64;
 
-/// Numbers parts one after the other, in whole registers of 16 floats: the last register of a part
-/// is stored without a mask, and every part begins on a cache line if the first one does.
+/// Gives parts consecutive offsets, in whole registers of 16 floats, so that the last register of a
+/// part is stored without a mask, and every part begins on a cache line if the first one does.
 class scratch_counter {
   public:
     /// Returns: the offset of a part of `floats` floats.
@@ -39,9 +39,9 @@ class scratch_counter {
     std::size_t end_ = 0;
 };
 
-/// Scratch of attention where values have 8 or 16 bits, offsets in floats. The parts of states and
-/// key scales have room to spare: with less between the keys and the values, 3 rows at 8 bit took 4
-/// % longer.
+/// Scratch of attention with values of 8 or 16 bits, offsets in floats. The parts of states and key
+/// scales are larger than needed: with less distance between keys and values, 3 rows at 8 bits took
+/// 4 % longer.
 struct float_attention_scratch {
     std::size_t score_stride;  // floats from one row of scores to the next
     std::size_t out_stride;    // floats from one row of output, or one token's values, to the next

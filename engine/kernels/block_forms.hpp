@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// The packed forms of GGUF's quantised types, as every table and the packer use them: nearly as
-// large as the file's blocks, and every weight as it is there.
+// The packed forms of GGUF's quantised types, as every table of kernels and the packer use them:
+// nearly as large as the file's blocks, with the same weights.
 //
 // A record is a header and the codes of its groups of 64 inputs, for 16 rows. What lies at [16] is
 // one of each row. Of 64 inputs (q4_0, q4_1, q5_0, q5_1, q8_0, iq4_nl) the header is
@@ -52,25 +52,25 @@ struct block_form {
     int largest;  // code there is
     int header_bytes;
 
-    /// Of a group of 64 inputs.
+    /// The number of parts of a group of 64 inputs.
     constexpr int parts() const noexcept { return group_size / part; }
-    /// Whether scales and offsets are integers times one of the record.
+    /// Whether scales and offsets are integers times a factor of the record.
     constexpr bool has_integer_scales() const noexcept { return groups > 1; }
-    /// Whether integers are multiplied with their scale before they are added up: of parts of 16
-    /// and codes of few bits that is exact.
+    /// Whether integers are multiplied with their scale before they are added up, which is exact
+    /// for parts of 16 inputs with codes of few bits.
     constexpr bool has_integer_totals() const noexcept {
         return planes == code_planes::twos || planes == code_planes::threes;
     }
     constexpr int record_bytes() const noexcept { return header_bytes + groups * code_bytes; }
 };
 
-/// In which bit of a byte of fifths the bit of quad j of a part is.
+/// The number of the bit, in a byte of fifths, that belongs to quad j of a part.
 constexpr int fifth_bit(int part, int j) noexcept {
     constexpr int bits[2][4] = {{4, 6, 2, 7}, {3, 5, 1, 0}};
     return bits[part][j % 4];
 }
 
-/// iq4's levels, 128 too high: of the codes 0 to 15.
+/// The values of iq4's codes 0 to 15, plus 128.
 alignas(16) inline constexpr std::uint8_t iq4_raised_levels[16] = {
     1, 24, 45, 63, 79, 93, 106, 118, 129, 141, 153, 166, 181, 197, 217, 241};
 
@@ -79,7 +79,7 @@ constexpr bool is_looked_up(weight_kind kind) noexcept {
     return kind == weight_kind::iq4_nl || kind == weight_kind::iq4_xs;
 }
 
-/// Of weight_kind::q4_0 and those that follow, in their order.
+/// The forms of weight_kind::q4_0 and the kinds after it, in their order.
 inline constexpr block_form block_forms[] = {
     {code_planes::nibbles, 512, 1, 32, false, 8, 15, 64},
     {code_planes::nibbles, 512, 1, 32, true, 0, 15, 128},
@@ -101,10 +101,11 @@ constexpr block_form block_form_of(weight_kind kind) noexcept {
     return block_forms[static_cast<int>(kind) - static_cast<int>(weight_kind::q4_0)];
 }
 
-/// Row `row` of w as kernel_table::embed_row gives it: out [cols]. Requires: is_block_kind(w.kind).
+/// Writes row `row` of w to out [cols], with the bits of kernel_table::embed_row. Requires:
+/// is_block_kind(w.kind).
 void embed_block_row(const packed_matrix& w, int row, float* out);
-/// One sum of kernel_table::linear_quant, as it is defined there: of row `row` and of activations
-/// q [cols], scales [cols/64]. Requires: is_block_kind(w.kind).
+/// One result of kernel_table::linear_quant, with its bits: the product of row `row` with
+/// activations q [cols], scales [cols/64]. Requires: is_block_kind(w.kind).
 float block_product(const packed_matrix& w, int row, const std::int8_t* q, const float* scales);
 
 }  // namespace semantic::engine

@@ -246,9 +246,9 @@ struct kernel_table {
     /// sines: [dim/2]. a' = fma(a, cos, -(b * sin)); b' = fma(b, cos, a * sin)
     void (*rope)(float* x, const float* cosines, const float* sines, int dim);
 
-    /// Turns one head x [dim] in place, (22) of ARITHMETIC.md: signs by channel, then a normalised
-    /// Hadamard transform, so that a large channel is spread over all. Dot products of turned heads
-    /// are those of the heads. Requires: dim a multiple of 16.
+    /// Rotates one head x [dim] in place, (22) of ARITHMETIC.md: signs by channel, then a
+    /// normalised Hadamard transform, which spreads a large channel over all, so that rounding errs
+    /// less. Dot products of rotated heads are those of the heads. Requires: dim a multiple of 16.
     void (*rotate)(float* x, int dim);
     /// The inverse, (23).
     void (*rotate_back)(float* x, int dim);

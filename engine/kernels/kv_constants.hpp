@@ -20,10 +20,10 @@ inline constexpr std::array<float, 256> rotation_signs = [] {
     return signs;
 }();
 
-/// No scale of a group is less: f16 would make it 0.
+/// The least scale of a group: f16 would round a smaller one to 0.
 inline constexpr float least_kv_scale = 1e-7f;
 
-/// How often (25) fits a line to a group: a fourth fit takes 1 % from the squared error.
+/// How often (25) fits a line to a group; a fourth fit would reduce the squared error by only 1 %.
 inline constexpr int kv_fits = 3;
 
 /// Elements of a head that are mixed with each other: the largest power of two that divides `dim`.

@@ -7,7 +7,7 @@
 
 namespace semantic::engine {
 
-/// Twice the value of each code is an integer; this much is added to make all of them positive.
+/// Twice the value of each code is an integer; adding this makes all of them positive.
 inline constexpr int mxfp4_offset = 12;
 /// 2 * value + mxfp4_offset of the codes 0 to 15.
 alignas(16) inline constexpr std::uint8_t mxfp4_levels[16] = {12, 13, 14, 15, 16, 18, 20, 24,

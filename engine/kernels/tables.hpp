@@ -8,7 +8,7 @@ namespace semantic::engine {
 
 const kernel_table& scalar_kernels() noexcept;
 const kernel_table& portable_kernels() noexcept;
-// Requires: the CPU runs the instruction set (dispatch.cpp asks).
+// Requires: the CPU has the instruction set (dispatch.cpp checks).
 const kernel_table& avx2_kernels() noexcept;
 const kernel_table& avxvnni_kernels() noexcept;
 const kernel_table& avx512_kernels() noexcept;

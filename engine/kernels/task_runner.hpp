@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Splits a step's work over the threads of the arena that the caller is in.
+// Splits the work of a step over the threads of the arena in which the caller runs.
 // Owner: transformer. Thread: together() and run() are called by one thread at a time.
-// A slot names the scratch memory that a task may use: it is known at load how many there are, so a
-// step allocates nothing.
+// A slot is the number of the scratch memory that a task may use. Their number is known at load, so
+// a step allocates nothing.
 //
 // A step is some two hundred short pieces of work, each of which all threads must have finished
 // before the next one starts. Waking a thread for each would cost more than most of them, so the
@@ -63,9 +63,9 @@ class task_runner {
     }
 
   private:
-    /// Rows of one task where rows are worked on one by one.
+    /// The most rows of one task in for_rows().
     static constexpr int rows_per_task_max = 8;
-    /// Elements that one thread handles in about 2 microseconds; below, sharing them does not pay.
+    /// Elements that one thread handles in about 2 microseconds: it does not pay to share fewer.
     static constexpr double parallel_elements = 12 * 1024;
 
     class crew;

@@ -35,7 +35,7 @@ class row_store {
     const key_means* means() const noexcept { return means_.get(); }
 
     /// Rotates a head's query, key or value x [region.dim], if the recipe stores the region rotated
-    /// (a Hadamard-like transform that evens out elements before rounding). Latents are rotated in
+    /// (kernel_table::rotate, which evens out elements before rounding). Latents are rotated in
     /// groups, so that the values among a key's elements are rotated separately.
     void rotate(const storage::kv_region& region, float* x) const;
 
