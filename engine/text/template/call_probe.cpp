@@ -16,8 +16,9 @@ namespace {
 
 namespace json = boost::json;
 
-// Of two forms that leave the same as text the first counts. Readers of tags read JSON between the
-// same marks, too, so the form that has nothing but JSON goes before them.
+// These forms are tried before the others. When two parsers read the calls equally well, the first
+// wins. Parsers of tagged arguments also read JSON between the same marks, so the form that has
+// only JSON (hermes) must come before theirs.
 constexpr std::array tried_first{call_format::harmony, call_format::llama3, call_format::hermes};
 
 std::vector<const tool_call_part*> calls_in(const conversation& chat) {
@@ -28,7 +29,8 @@ std::vector<const tool_call_part*> calls_in(const conversation& chat) {
     return calls;
 }
 
-/// The text between the question and the first result, from the beginning of the turn.
+/// The assistant's turn with the calls, cut out of the rendering: the text after the question and
+/// before the first result, without what begins the turn. Empty when the question is not printed.
 std::string_view written_turn(const rendered_calls& made) {
     std::string_view text = made.text;
     const std::size_t question = text.find(probe::asked);
@@ -41,13 +43,15 @@ std::string_view written_turn(const rendered_calls& made) {
     return text;
 }
 
-/// A template may write reasoning that is empty in front of a call that is the whole answer.
+/// The turn after its </think>, or the whole turn without one: some templates print empty
+/// reasoning in front of a call.
 std::string_view without_thinking(std::string_view turn) {
     constexpr std::string_view close = "</think>";
     const std::size_t found = turn.find(close);
     return found == std::string_view::npos ? turn : turn.substr(found + close.size());
 }
 
+/// Whether the parser read the call that was given to the template; arguments are compared as JSON.
 bool is_same(const answer_call& read, const tool_call_part& given) {
     boost::system::error_code error;
     const json::value a = json::parse(read.arguments_json, error);
@@ -56,7 +60,9 @@ bool is_same(const answer_call& read, const tool_call_part& given) {
     return !error && read.name == given.name && a == b;
 }
 
-/// Returns: how many bytes are left as text where the calls are read back; else nothing.
+/// Parses `turn` with the parser of `format`. Returns: how many bytes it took for text rather than
+/// calls (the fewer, the better the format fits), or nothing when it did not read all calls of
+/// `chat` back.
 std::optional<std::size_t> text_left(call_format format, std::string_view turn,
                                      const conversation& chat) {
     answer_format answers;
@@ -78,6 +84,7 @@ std::optional<std::size_t> text_left(call_format format, std::string_view turn,
     return left;
 }
 
+/// The same of a whole rendering, with or without the reasoning in its turn.
 std::optional<std::size_t> text_left(call_format format, const rendered_calls& made) {
     const std::string_view turn = written_turn(made);
     const auto left = text_left(format, turn, made.chat);
@@ -102,7 +109,8 @@ bool reads_back(call_format format, const rendered_calls& made) {
 
 std::optional<call_format> form_of_calls(const rendered_calls& one, const rendered_calls& two) {
     if (!writes_calls(one)) return std::nullopt;
-    // Some templates take one call a message, and raise or leave out the others.
+    // Templates that render only one call per message raise an error over the second conversation
+    // or leave calls out: then the first one decides alone.
     const bool has_two = writes_calls(two);
     call_format best = call_format::none;
     std::size_t least = 0;

@@ -22,9 +22,9 @@ using storage::result;
 
 namespace {
 
-/// Models whose every checkpoint speaks one format, so that the type decides when the template does
-/// not: it is missing, or cannot be rendered and still writes this turn. All other types come with
-/// several formats.
+/// A model type whose checkpoints all have the same chat format. Such a type decides the family
+/// where the model's template is missing, or cannot be rendered but contains `turn`, a mark of the
+/// format. Other types are not here, since their checkpoints differ in their formats.
 struct sure_model {
     std::string_view type;  // config.json's model_type, or a GGUF's general.architecture
     std::string_view family;
@@ -41,7 +41,7 @@ bool has(std::string_view text, std::string_view mark) {
     return text.find(mark) != std::string_view::npos;
 }
 
-/// Whether there are tools, calls or results.
+/// Whether the conversation has tools, calls or tool results.
 bool mentions_tools(const conversation& chat) {
     const auto is_text = [](const content_part& part) {
         return std::holds_alternative<text_part>(part) ||
@@ -52,7 +52,8 @@ bool mentions_tools(const conversation& chat) {
     });
 }
 
-/// Null when the type does not decide.
+/// The family of a model type of sure_models; null for other types, and when the template lacks the
+/// format's mark.
 const template_family* family_of_type(const template_source& source) {
     for (const sure_model& model : sure_models) {
         if (model.type == source.type && (source.text.empty() || has(source.text, model.turn))) {
@@ -62,11 +63,12 @@ const template_family* family_of_type(const template_source& source) {
     return nullptr;
 }
 
-// Marks the place where the last message is to go on. Its last occurrence is the right one: no text
-// of the client's follows it.
+// Is appended to a message that the model is to continue, so that the rendering shows where the
+// message ends. Its last occurrence counts, since no text of the client follows it.
 constexpr std::string_view open_end_mark = "the-answer-goes-on-5d0b93e7c2";
 
-/// Returns: false when there is no message of `from` to go on with.
+/// Appends open_end_mark to the last message. Returns: false when that is not from `from`, or ends
+/// with something else than text or reasoning, so that it cannot be continued.
 bool mark_open_end(conversation& chat, role from) {
     if (chat.messages.empty() || chat.messages.back().from != from) return false;
     message& last = chat.messages.back();
@@ -82,8 +84,9 @@ bool mark_open_end(conversation& chat, role from) {
     return true;
 }
 
-/// Families take the variables of their published templates that a request may set, and refuse
-/// others. Requires: `values` is a JSON object, or empty.
+/// Checks `values`, the template variables of a request (chat_template_kwargs) as a JSON object or
+/// an empty text: a family takes those that its published template reads. Errors: bad_value, naming
+/// the variable, for others, or for a value that the variable cannot have.
 result<void> check_template_values(const std::string& values, const template_family& family) {
     if (values.empty()) return {};
     const boost::json::value json = parse_template_values(values);
@@ -101,7 +104,8 @@ result<void> check_template_values(const std::string& values, const template_fam
     return {};
 }
 
-/// `why_not`: what speaks against the model's own template, where it has one.
+/// The error that no chat template was found for a model. `why_not`: why the model's own template,
+/// if it has one, cannot be rendered.
 failure no_family(const template_source& source, const std::string& why_not) {
     const std::string message =
         !source.is_file          ? ": there is no such file"
@@ -142,8 +146,10 @@ result<chat_template> chat_template::make_own(own_template own) {
     return made;
 }
 
-/// A renderer that prints the same goes before the interpreter: it is the faster one, and its
-/// family's parser knows more of its models.
+/// Makes a chat template of the model's own one. When a built-in family renders the same text,
+/// that family is taken: its renderer is faster than the Jinja interpreter, and its parser knows
+/// more about how the models write. `is_own`: the interpreter was asked for and is always taken.
+/// Errors: incompatible when there is no template, or it cannot be used.
 result<chat_template> chat_template::from_text(const template_source& source, bool is_own) {
     if (source.text.empty()) return failure{errc::incompatible, {}};
     auto own = own_template::make(source.text, {source.bos, source.eos});
@@ -201,7 +207,7 @@ result<chat_template> chat_template::assume(std::string_view family, bool has_no
     return made;
 }
 
-/// What is rendered without another look at it.
+/// One call of the renderer, whose input is given to it unchanged.
 struct chat_template::attempt {
     const std::vector<template_message>& messages;
     const std::vector<tool_definition>& tools;
@@ -222,7 +228,8 @@ result<marked_text> chat_template::render_as_it_stands(const attempt& one, bool&
     const template_family& family = *find_template_family(family_);
     auto made = family.render({one.messages, one.tools, one.options, family});
     if (!made || answer_begins) return made;
-    // What begins the answer is what a renderer writes last.
+    // The families' renderers always write the begin of an answer, as the last thing. Here none is
+    // wanted, so it is cut off again.
     const auto begin = find_turn(made->bytes(), made->content(), family.turn_begin);
     return made->part(0, begin.value_or(made->size()));
 }
@@ -236,15 +243,17 @@ void chat_template::find_shapes() {
         if (!made) return std::nullopt;
         return made->bytes();
     });
-    // A model's own template gets a turn's calls also where the turn comes as it was sampled.
+    // A model's own template is given the calls of a turn even where the turn's text comes as it
+    // was sampled, so several calls must be split in such turns, too, where it takes only one.
     if (own_ != nullptr) shapes_.renders.sampled_parallel_calls = shapes_.renders.parallel_calls;
-    // Tools that are rendered as text ask for calls in the Hermes form: the calls of earlier turns
-    // are rendered so too, where the template has another form.
+    // Where tools are described as text, the model is asked to write calls in the Hermes form. If
+    // the template would render earlier calls in another form, they are written as text, too.
     const bool has_other_form = own_ != nullptr && own_->answers().calls != call_format::hermes;
     if (!shapes_.renders.tools && has_other_form) shapes_.renders.tool_calls = false;
 }
 
-/// Errors: bad_value for what the template would leave out without a word.
+/// Errors: bad_value when the template would leave out a part of the conversation without an
+/// error, as was found by probing it.
 result<void> chat_template::check_left_out(const std::vector<template_message>& messages,
                                            const std::vector<tool_definition>& tools) const {
     if (shapes_.leaves_out == template_shape()) return {};
@@ -254,6 +263,8 @@ result<void> chat_template::check_left_out(const std::vector<template_message>& 
     return failure{errc::bad_value, "the model's chat template leaves out a part of the messages"};
 }
 
+/// Errors: bad_value for a day that is none (where the template may print it) and for template
+/// variables that the family does not have.
 result<void> chat_template::check_options(const conversation& chat,
                                           const render_options& options) const {
     if (prints_day() || own_ != nullptr)
@@ -262,7 +273,10 @@ result<void> chat_template::check_options(const conversation& chat,
     return check_template_values(chat.template_values, *find_template_family(family_));
 }
 
-/// Shapes are tried from the one that the client sent to the plainest.
+/// Renders the conversation as the client sent it or, when the template fails at that, refitted to
+/// ever plainer shapes until one is rendered. `changes` (may be null) gets the names of the changes
+/// that were made. Errors: that of the first attempt, when every shape fails; a template that
+/// exceeds the interpreter's limits is not tried again.
 result<marked_text> chat_template::render_messages(const conversation& chat,
                                                    const render_options& options,
                                                    std::vector<std::string>* changes) const {
@@ -279,7 +293,7 @@ result<marked_text> chat_template::render_messages(const conversation& chat,
     auto as_sent = left_out ? tried(*messages, chat.tools) : result<marked_text>(left_out.error());
     if (as_sent || hit_limit) return as_sent;
     for (const template_shape& shape : shapes_to_try(shapes_.renders)) {
-        // Tools that are rendered as text ask for calls in the Hermes form.
+        // Where tools are described as text, the model is asked to write calls in the Hermes form.
         const call_format calls = shape.tools ? answers().calls : call_format::hermes;
         auto fitted = fit_conversation(*messages, chat.tools, shape, calls);
         if (!fitted) return fitted.error();
@@ -305,7 +319,9 @@ result<marked_text> chat_template::render_marked(const conversation& chat,
     return made;
 }
 
-/// The text is cut where its last message ends.
+/// Renders a conversation whose last message the model is to continue: the prompt is cut off where
+/// that message's text ends. Errors: bad_value when the last message is not one to continue, or the
+/// template does not print its end.
 result<marked_text> chat_template::render_open_end(const conversation& chat,
                                                    const render_options& options,
                                                    std::vector<std::string>* changes) const {

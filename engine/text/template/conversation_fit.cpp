@@ -21,6 +21,8 @@ constexpr std::string_view answer_words = "Done.";
 constexpr std::string_view no_result_words = "[No result]";
 constexpr std::string_view between_messages = "\n\n";
 
+/// Adds `text` at the end of a message's text, after `separator` unless it has no text yet.
+/// `texts`, the same text by parts, is kept equal to it.
 void append_text(template_message& to, std::string_view separator, std::string_view text) {
     std::string added(to.content.empty() ? std::string_view() : separator);
     added += text;
@@ -31,6 +33,7 @@ void append_text(template_message& to, std::string_view separator, std::string_v
         to.texts.back() += added;
 }
 
+/// Puts `text` and an empty line in front of a message's text.
 void prepend_text(template_message& to, std::string_view text) {
     std::string front(text);
     if (!to.content.empty()) front += between_messages;
@@ -45,13 +48,19 @@ template_message message_saying(role from, std::string text) {
     return {.from = from, .content = text, .texts = {std::move(text)}};
 }
 
+/// Has the message rendered from its parts, because its text is no longer the one that the model
+/// sampled.
 void forget_sampled(template_message& from) {
     from.as_sampled = {};
     from.as_sampled_content = {};
 }
 
+/// Rewrites a conversation step by step until it has only what a template can render. Each step
+/// notes the names of the changes that it made.
 class fitter {
   public:
+    /// `can`: what the template renders; it must outlive the fitter. `calls`: the form in which
+    /// calls are written where they must be written as text.
     fitter(std::vector<template_message> messages, std::vector<tool_definition> tools,
            const template_shape& can, call_format calls)
         : fitted_{std::move(messages), std::move(tools)}, can_(can), calls_(calls) {}
@@ -75,10 +84,12 @@ class fitter {
     }
 
   private:
+    /// Adds a change to the list of changes, once.
     void note(std::string_view change) {
         auto& all = fitted_.changes;
         if (std::find(all.begin(), all.end(), change) == all.end()) all.emplace_back(change);
     }
+    /// Empties the conversation, for a step that then adds the messages again one by one.
     std::vector<template_message> take_messages() {
         std::vector<template_message> taken;
         taken.swap(fitted_.messages);
@@ -116,6 +127,8 @@ void fitter::leave_thinking_out() {
     }
 }
 
+/// Describes the tools in the system text, in the Hermes form, in place of giving them to the
+/// template. Errors: bad_value from a tool whose parameters are no JSON object.
 result<void> fitter::tell_tools_as_text() {
     auto text = hermes_tools_text(fitted_.tools);
     if (!text) return text.error();
@@ -128,6 +141,8 @@ result<void> fitter::tell_tools_as_text() {
     return {};
 }
 
+/// Joins the system texts at the head of the conversation into one where the template takes only
+/// one. Where it has no place for any, their text waits in pending_ for the next turn of the user.
 void fitter::place_opening_system_texts() {
     auto& messages = fitted_.messages;
     const auto end = std::find_if(messages.begin(), messages.end(),
@@ -150,15 +165,16 @@ void fitter::place_opening_system_texts() {
     pending_ = std::move(text);
 }
 
-/// What is pending becomes a turn of the user's own.
+/// Turns the system text that waits in pending_ into a user's message of its own, if there is any.
 void fitter::end_pending_system_text() {
     if (pending_.empty()) return;
     fitted_.messages.push_back(message_saying(role::user, std::move(pending_)));
     pending_.clear();
 }
 
-/// Puts a later system text into the next turn of the user, or, where the assistant goes on without
-/// one, into a turn between. Results come first: they belong to their calls.
+/// Moves system texts after the first message into the next message of the user, or, when the
+/// assistant speaks before that, into a user's message of their own in front of the assistant's.
+/// Tool results are passed over on the way, because they must stay next to their calls.
 void fitter::place_later_system_texts() {
     bool is_opening = true;
     for (template_message& one : take_messages()) {
@@ -180,6 +196,7 @@ void fitter::place_later_system_texts() {
     end_pending_system_text();
 }
 
+/// Where the template renders no calls, writes them after the text of their message.
 void fitter::tell_calls_as_text() {
     if (can_.tool_calls) return;
     for (template_message& one : fitted_.messages) {
@@ -190,15 +207,18 @@ void fitter::tell_calls_as_text() {
     }
 }
 
-/// Whether a result after these messages has no call.
+/// Whether a tool result that follows `before` belongs to no call: the last message that is not
+/// itself a result has none.
 bool fitter::is_stray(const std::vector<template_message>& before) const {
     const auto call = std::find_if(before.rbegin(), before.rend(),
                                    [](const auto& each) { return each.from != role::tool; });
     return call == before.rend() || call->calls.empty();
 }
 
+/// Writes tool results that the template cannot render into a user's message, those in a row into
+/// the same one.
 void fitter::tell_results_as_text() {
-    bool continues = false;  // the last message is results as text
+    bool continues = false;  // the last message holds results that were written as text
     for (template_message& one : take_messages()) {
         const bool is_told =
             one.from == role::tool && (!can_.tool_results || !can_.tool_calls ||
@@ -216,6 +236,8 @@ void fitter::tell_results_as_text() {
     }
 }
 
+/// In messages with reasoning, text and calls, moves the text after the reasoning, since the
+/// template cannot render all three together.
 void fitter::join_texts_to_reasoning() {
     for (template_message& one : fitted_.messages) {
         if (one.calls.empty() || one.thinking.empty() || one.content.empty()) continue;
@@ -226,7 +248,9 @@ void fitter::join_texts_to_reasoning() {
     }
 }
 
-/// Returns: false where the template has a place for `next` after what there is.
+/// Adds `next` to the last message when both are from the same side (user or assistant) and the
+/// template does not render two of that side in a row. Returns: false when it was not added, since
+/// the template can render it as a message of its own.
 bool fitter::join_to_last(const template_message& next) {
     if (fitted_.messages.empty()) return false;
     template_message& last = fitted_.messages.back();
@@ -236,7 +260,7 @@ bool fitter::join_to_last(const template_message& next) {
     }
     if (last.from != role::assistant || next.from != role::assistant || can_.assistants_in_a_row)
         return false;
-    // A text next to calls would be left out.
+    // Joined to a message with calls, the text would be left out by the template.
     if (!can_.text_with_call && last.calls.empty() != next.calls.empty()) return false;
     forget_sampled(last);
     if (!next.content.empty()) append_text(last, between_messages, next.content);
@@ -255,11 +279,13 @@ void fitter::join_messages() {
     }
 }
 
-/// Calls that were broken off get a result, unless they are the last that was said.
+/// Adds the result "[No result]" for each call that another message follows without a result.
+/// Calls at the end of the conversation get none: their results may still come.
 void fitter::add_results() {
     std::vector<std::string> open;  // ids of calls without a result
     for (template_message& one : take_messages()) {
         if (one.from == role::tool) {
+            // A result with an unknown id counts for the oldest call.
             const auto own = std::find(open.begin(), open.end(), one.call_id);
             if (!open.empty()) open.erase(own == open.end() ? open.begin() : own);
         } else {
@@ -276,8 +302,9 @@ void fitter::add_results() {
     }
 }
 
-/// Puts each call's result after it. Results are found by their ids, or, where these differ, by
-/// their order.
+/// Splits a message with several calls into one message for each call, followed by its result. A
+/// call's result is the one with its id, or else the first whose id belongs to no call. Results
+/// left over come last. A turn as it was sampled stays whole where the template takes that.
 void fitter::split_calls() {
     std::vector<template_message> all = take_messages();
     auto& out = fitted_.messages;
@@ -315,8 +342,8 @@ void fitter::split_calls() {
     }
 }
 
-/// The user breaks in after a result. A short answer goes between, so that the text stays the
-/// user's: in the result's turn it would look like the tool's output.
+/// Adds the assistant's answer "Done." between a tool result and a message of the user that follows
+/// it. Joined to the result the user's text would look like the tool's output.
 void fitter::answer_results() {
     for (template_message& one : take_messages()) {
         const bool follows_result =
@@ -329,6 +356,7 @@ void fitter::answer_results() {
     }
 }
 
+/// Gives calls and their results ids of nine letters and digits, which some templates demand.
 void fitter::rename_call_ids() {
     const auto rename = [this](std::string& id) {
         std::string renamed = nine_character_id(id);
@@ -342,6 +370,8 @@ void fitter::rename_call_ids() {
     }
 }
 
+/// Adds a short message of the user in front of the conversation, after the system texts, unless
+/// it begins with one.
 void fitter::open_with_user() {
     auto& messages = fitted_.messages;
     const auto first = std::find_if(messages.begin(), messages.end(),
@@ -366,7 +396,9 @@ result<fitted_conversation> fit_conversation(std::vector<template_message> messa
 std::vector<template_shape> shapes_to_try(const template_shape& native) {
     template_shape shape = native;
     std::vector<template_shape> shapes{shape};
-    // Turns alternate, each call is followed by its result, and nothing is in an odd place.
+    // Each shape asks less of the template than the one before. The second: turns alternate, and
+    // each call is alone and followed by its result. The third: calls and results are text. The
+    // fourth: tools are text, too. The last: no system text and no reasoning.
     shape.several_system_texts = shape.later_system_text = shape.system_text_alone = false;
     shape.users_in_a_row = shape.assistants_in_a_row = shape.assistant_first = false;
     shape.user_after_result = shape.stray_results = shape.parallel_calls = false;

@@ -11,14 +11,15 @@ namespace semantic::engine {
 
 namespace {
 
-// A family that renders fewer alike is not known to be the template's.
+// As many conversations must be rendered alike before a family counts as the template's. Where
+// either of the two refuses a conversation, it proves nothing.
 constexpr std::size_t alike_min = 6;
 
-/// A conversation, and the other inputs of a template.
+/// A conversation and options that are rendered both by a model's own template and by a family.
 struct comparison {
     conversation chat;
     render_options options{};
-    /// Templates that have no clock get the day by a variable.
+    /// Template variables as a JSON object: templates without a clock take the day from one.
     std::string_view values{};
 };
 
@@ -56,6 +57,7 @@ std::vector<conversation> plain_conversations() {
             begun};
 }
 
+/// Turns with tools, calls and results, next to texts and reasoning.
 std::vector<conversation> conversations_with_tools() {
     const std::vector<tool_definition> tools{
         {"get_weather", "Gets the \"weather\".\nNow & <here>.",
@@ -92,6 +94,8 @@ std::vector<conversation> conversations_with_tools() {
     return {offered, instructed, called, thought, answered, spoken, twice, untold};
 }
 
+/// All conversations with default options, and a few with a day, an effort and the switch for
+/// reasoning set.
 std::vector<comparison> all_comparisons() {
     std::vector<comparison> all;
     for (conversation& chat : plain_conversations()) all.push_back({std::move(chat)});
@@ -108,6 +112,7 @@ std::vector<comparison> all_comparisons() {
     return all;
 }
 
+/// `messages`: those of `one.chat`, flattened. Nothing is returned when the template fails.
 std::optional<std::string> rendered_by(const own_template& own, const comparison& one,
                                        const std::vector<template_message>& messages) {
     bool hit_limit = false;
@@ -118,6 +123,8 @@ std::optional<std::string> rendered_by(const own_template& own, const comparison
     return std::move(made->text);
 }
 
+/// As above, by the family's renderer. That always ends with the begin of an answer, which is cut
+/// off where `one` asks for none.
 std::optional<std::string> rendered_by(const template_family& family, const comparison& one,
                                        const std::vector<template_message>& messages) {
     auto made = family.render({messages, one.chat.tools, one.options, family});
@@ -127,6 +134,7 @@ std::optional<std::string> rendered_by(const template_family& family, const comp
     return text.substr(0, find_turn(text, made->content(), family.turn_begin).value_or(0));
 }
 
+/// Whether no comparison comes out differently, and at least alike_min come out the same.
 bool renders_alike(const own_template& own, const template_family& family,
                    const std::vector<comparison>& comparisons) {
     std::size_t alike = 0;

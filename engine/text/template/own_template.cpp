@@ -19,30 +19,39 @@ using storage::result;
 
 namespace {
 
-constexpr const char* version = "1";  // of how a conversation becomes variables
+/// A part of identity(): to be raised when a conversation is handed to templates in other
+/// variables, since its prompt then changes.
+constexpr const char* version = "1";
+/// The template's clock where the request names no day (as yyyy-mm-dd): a fixed one, so that the
+/// same conversation renders to the same prompt tomorrow.
 constexpr const char* day_by_default = "2024-07-26";
 
 using pairs = std::vector<std::pair<jinja::value, jinja::value>>;
 
-/// A dict of the engine's own making: its keys are few and differ.
+/// Makes a Jinja dict of `items`, whose keys must differ. The budget is never used up: the engine
+/// makes only small dicts.
 jinja::value dict_of(pairs items) {
     jinja::budget enough(1'000'000);
     return jinja::make_dict(std::move(items), enough);
 }
 
-/// Text that was read as JSON before.
+/// Reads the JSON that `text` holds as a Jinja value. Errors: those of `text`; bad_value when it
+/// is no JSON, or nested too deeply.
 result<jinja::value> parsed(const result<std::string>& text) {
     if (!text) return text.error();
     if (auto read = jinja::parse_json(*text)) return *std::move(read);
     return failure{errc::bad_value, "it is no JSON, or nested too deeply"};
 }
 
+/// The dict of a tool as templates expect it, with "type" and "function". A tool without
+/// parameters gets the schema of an empty object, because many templates read it unasked.
 result<jinja::value> tool_value(tool_definition tool) {
     if (tool.parameters_json.empty()) tool.parameters_json = R"({"type":"object","properties":{}})";
     return parsed(tool_text(tool));
 }
 
-/// What is no JSON object comes as the text that it is.
+/// A call's arguments in the form that the template takes: a dict, or text that the template joins
+/// to other text. Arguments that are no JSON object are given as text in both cases.
 jinja::value arguments_value(const tool_call_part& call, arguments_as form) {
     std::string text = arguments_text(call);
     if (form == arguments_as::dict)
@@ -51,6 +60,7 @@ jinja::value arguments_value(const tool_call_part& call, arguments_as form) {
     return jinja::content(std::move(text));
 }
 
+/// The dict of a call as templates expect it, with "id", "type" and "function".
 jinja::value call_value(const tool_call_part& call, arguments_as form) {
     return dict_of({{jinja::written("id"), jinja::content(call.id)},
                     {jinja::written("type"), jinja::written("function")},
@@ -59,8 +69,9 @@ jinja::value call_value(const tool_call_part& call, arguments_as form) {
                               {jinja::written("arguments"), arguments_value(call, form)}})}});
 }
 
-/// What a message says. Where the model said it, control tokens that it wrote stay such.
-jinja::value said_in(const template_message& from) {
+/// The message's text as a Jinja value. Text from a request never becomes control tokens. In a
+/// turn that the model sampled itself, those bytes that it wrote as control tokens stay such.
+jinja::value content_value(const template_message& from) {
     const std::size_t at = from.as_sampled.find(from.content);
     if (from.as_sampled.empty() || at == std::string_view::npos)
         return jinja::content(from.content);
@@ -68,11 +79,13 @@ jinja::value said_in(const template_message& from) {
                        ranges_within(from.as_sampled_content, at, at + from.content.size()));
 }
 
+/// The dict of a message as templates expect it. `called`: for a tool result, the name of the tool
+/// that was called, or empty when no call is known for it.
 jinja::value message_value(const template_message& from, std::string_view called,
                            arguments_as form) {
     // The role is one of four words, which templates also write into control tokens.
     pairs items{{jinja::written("role"), jinja::written(std::string(name_of(from.from)))},
-                {jinja::written("content"), said_in(from)}};
+                {jinja::written("content"), content_value(from)}};
     if (!from.thinking.empty()) {
         for (const char* name : {"reasoning_content", "thinking"}) {
             items.emplace_back(jinja::written(name), jinja::content(from.thinking));
@@ -90,6 +103,8 @@ jinja::value message_value(const template_message& from, std::string_view called
     return dict_of(std::move(items));
 }
 
+/// The list of all messages. A tool result gets the name of the tool from the last call before it
+/// (or in the same message) with the same id.
 jinja::value messages_value(const std::vector<template_message>& messages, arguments_as form) {
     std::vector<jinja::value> out;
     std::vector<const tool_call_part*> calls;
@@ -102,6 +117,8 @@ jinja::value messages_value(const std::vector<template_message>& messages, argum
     return jinja::make_list(std::move(out));
 }
 
+/// The list of all tools, or none where there are no tools. Errors: bad_value from a tool whose
+/// parameters are no JSON object.
 result<jinja::value> tools_value(const std::vector<tool_definition>& tools) {
     std::vector<jinja::value> out;
     for (const tool_definition& tool : tools) {
@@ -112,6 +129,8 @@ result<jinja::value> tools_value(const std::vector<tool_definition>& tools) {
     return out.empty() ? jinja::value() : jinja::make_list(std::move(out));
 }
 
+/// The error message for a failed rendering: either the template refused the conversation by
+/// raise_exception(), whose message is given, or it failed at some line.
 std::string sentence(const jinja::error& e) {
     if (e.kind == jinja::error_kind::raised) return "the model's chat template says: " + e.message;
     return "the model's chat template fails: " + jinja::described(e);
@@ -137,7 +156,8 @@ jinja::outcome<jinja::rendering> own_template::run(const own_template_input& inp
             variables.emplace_back(jinja::written(std::string(name)), std::move(to));
     };
     const render_options& options = input.options;
-    // What a template does without these variables is its own default.
+    // A variable is set only where the request chose a value: the template's own default holds
+    // where it is undefined.
     for (const char* name : {"enable_thinking", "thinking"})
         if (options.thinking) set(name, *options.thinking);
     if (options.reasoning_effort != render_options().reasoning_effort)
@@ -173,13 +193,16 @@ result<own_template> own_template::make(std::string_view source,
     return made;
 }
 
+/// Finds in which format the model writes reasoning and calls: first by words in the template's
+/// source, then, for calls, by rendering known calls and reading them back.
 void own_template::find_answers(std::string_view source) {
     answers_ = found_in_template(source);
     const conversation one = probe::with_typed_calls(1);
     const conversation two = probe::with_typed_calls(2);
     const std::string first = tried(one, false), both = tried(two, false);
     if (const auto form = form_of_calls({one, first, turn_begin_}, {two, both, turn_begin_})) {
-        // Channels hold calls and reasoning alike.
+        // In Harmony calls and reasoning come in channels, so that either both have its form or
+        // neither.
         const bool had_channels = answers_.calls == call_format::harmony;
         answers_.calls = *form;
         if (*form == call_format::harmony) answers_.thinking = thinking_format::harmony;
@@ -191,7 +214,9 @@ void own_template::find_answers(std::string_view source) {
     answers_.thinks_unless_said = opens_thinking(std::nullopt) == answers_.opened.when_on;
 }
 
-/// Whether the generation prompt ends inside of reasoning.
+/// Whether the prompt for an answer ends with the tag that opens reasoning, so that the model's
+/// answer begins inside of it. `thinking`: the request's switch, or nothing for no switch. False
+/// when the template fails.
 bool own_template::opens_thinking(std::optional<bool> thinking) const {
     render_options options;
     options.thinking = thinking;
@@ -203,6 +228,8 @@ bool own_template::opens_thinking(std::optional<bool> thinking) const {
     return !open.empty() && trimmed(out->text).ends_with(open);
 }
 
+/// Renders a probe conversation without any checks. `with_prompt`: with the generation prompt, the
+/// words that begin the assistant's turn.
 jinja::outcome<jinja::rendering> own_template::outcome_of(const conversation& chat,
                                                           bool with_prompt) const {
     const std::vector<template_message> messages = *flatten(chat);
@@ -211,13 +238,14 @@ jinja::outcome<jinja::rendering> own_template::outcome_of(const conversation& ch
     return run({messages, chat.tools, {}, with_prompt}, said, *offered, 0);
 }
 
-/// Empty when the template fails.
+/// The text that a probe conversation renders to; empty when the template fails.
 std::string own_template::tried(const conversation& chat, bool with_prompt) const {
     auto out = outcome_of(chat, with_prompt);
     return out ? std::move(out->text) : std::string();
 }
 
-/// A template that the sandbox stops for changing a list may do so.
+/// The Jinja sandbox normally forbids templates to change a list. A template that needs it fails
+/// with this error for a probe conversation, and is allowed it from then on.
 void own_template::find_changes_of_lists() {
     for (const conversation& chat : {probe::question(), probe::with_call()}) {
         const auto out = outcome_of(chat, true);
@@ -225,12 +253,16 @@ void own_template::find_changes_of_lists() {
     }
 }
 
+/// Renders probe conversations to learn what the template can express, and sets the has_… members,
+/// form_, bos_ and wants_tool_list_. Errors: incompatible when it fails for a single question of
+/// the user, or leaves the question out.
 result<void> own_template::probe() {
     const conversation chat = probe::question();
     const std::vector<template_message> user = *flatten(chat);
     auto out = run({user, {}, {}}, messages_value(user, form_), jinja::value(), 0);
     if (!out) {
-        // Some render conversations with tools alone, and loop over these.
+        // Some templates loop over `tools` without asking whether there are any: they get an empty
+        // list instead of none.
         wants_tool_list_ = true;
         const std::string why = described(out.error());
         out = run({user, {}, {}}, messages_value(user, form_), jinja::value(), 0);
@@ -241,7 +273,9 @@ result<void> own_template::probe() {
         return failure{errc::incompatible, "it leaves out what the user says"};
     }
     if (!spellings_.bos.empty() && out->text.starts_with(spellings_.bos)) bos_ = spellings_.bos;
-    // A template that fails here says so to those who ask for it.
+    // An empty text means that the template failed, which counts as no omission: a request for it
+    // gets the template's own error. check() refuses only what the template would drop without
+    // one.
     const auto leaves_nothing_out = [](const std::string& text, const char* part) {
         return text.empty() || has(text, part);
     };
@@ -254,7 +288,8 @@ result<void> own_template::probe() {
     has_tools_ = leaves_nothing_out(tried(probe::with_tool(), true), probe::tool_name);
     std::string used = tried(probe::with_call(), true);
     if (!has(used, probe::argument)) {
-        // Some join the arguments to other text unchanged.
+        // Given a dict, the template did not print the argument: it may be one of those that take
+        // the arguments as text and join them to other text.
         form_ = arguments_as::text;
         const std::string other = tried(probe::with_call(), true);
         if (has(other, probe::argument)) {
@@ -268,7 +303,11 @@ result<void> own_template::probe() {
     return {};
 }
 
-/// Compares a prompt with and without its end, and with an answer in its place.
+/// Finds the text that begins an assistant's turn (turn_begin_) and the tokens that end it
+/// (stop_tokens_). Three renderings are compared: the question alone, the question with the
+/// generation prompt, and the question with an answer and another question. The turn begins with
+/// what the last two have in common after the question; it ends with the tag that follows the
+/// answer. Leaves turn_begin_ empty where the renderings do not match.
 void own_template::find_turn() {
     if (!spellings_.eos.empty()) stop_tokens_.push_back(spellings_.eos);
     const std::string before = tried(probe::question(), false);
@@ -283,7 +322,8 @@ void own_template::find_turn() {
         const std::string turn = whole.substr(before.size(), answer - before.size());
         const auto differ = std::mismatch(tail.begin(), tail.end(), turn.begin(), turn.end());
         turn_begin_.assign(tail.begin(), differ.first);
-        // Not a part of a tag that both go on with.
+        // Where the two differ within a tag, such as "<a" of "<ab>" and "<ac>", the tag's begin is
+        // cut off.
         const std::size_t open = turn_begin_.rfind('<');
         if (open != std::string::npos && turn_begin_.find('>', open) == std::string::npos) {
             turn_begin_.resize(open);
@@ -297,6 +337,8 @@ void own_template::find_turn() {
     }
 }
 
+/// Errors: bad_value, naming the part, when the template would leave out a part of the conversation
+/// without an error (see probe()).
 result<void> own_template::check(const std::vector<template_message>& messages,
                                  const std::vector<tool_definition>& tools) const {
     const auto missing = [](const char* part) {
@@ -329,7 +371,9 @@ result<jinja::rendering> own_template::render_parts(const own_template_input& in
     const jinja::value said = messages_value(input.messages, form_);
     auto offered = tools_value(input.tools);
     if (!offered) return offered.error();
-    std::uint64_t extra = 0;  // so that a long conversation is no endless template
+    // Steps beyond the fixed limit, by the conversation's size: the limit is there to stop endless
+    // loops, not long conversations.
+    std::uint64_t extra = 0;
     for (const template_message& from : input.messages) {
         extra += 2'000 + (from.content.size() + from.thinking.size()) / 2;
         for (const tool_call_part& call : from.calls)
@@ -344,8 +388,11 @@ result<jinja::rendering> own_template::render_parts(const own_template_input& in
     return failure{errc::bad_value, sentence(out.error())};
 }
 
-/// Each pass renders placeholders for turns and puts the turns in their places; one that has no
-/// place is made of its parts in the next pass.
+/// Renders the conversation so that the turns that the model sampled come out byte for byte as they
+/// were sampled. Each pass renders a placeholder in the place of each such turn and replaces it by
+/// the turn's text. A turn whose placeholder the rendering does not show where expected is rendered
+/// from its parts in the next pass, like any other message. When no turn is left, or the template
+/// fails with placeholders, the messages are rendered as they are.
 result<jinja::rendering> own_template::render_as_sampled(const own_template_input& input,
                                                          bool& hit_limit) const {
     sampled_turn_places places(input.messages, turn_begin_, stop_tokens_);

@@ -7,7 +7,8 @@ namespace semantic::engine {
 
 namespace {
 
-// A client could write it too, but not at the head of an assistant's turn that the model wrote.
+// The placeholder for the turn of the message with this index. Should a client's text contain it,
+// no harm is done: it counts only at the head of an assistant's turn (see place_of()).
 std::string mark_of(std::size_t message) {
     return "sampled-turn-9a3e51c7d4-" + std::to_string(message) + ".";
 }
@@ -35,7 +36,8 @@ std::vector<template_message> sampled_turn_places::with_stand_ins() const {
     return all;
 }
 
-// The position of the first token that ends a turn and that no request wrote.
+/// The position in `made` of the first stop token at or after byte `from` that is the template's
+/// and not text of the request: there a turn with calls ends. npos when there is none.
 std::size_t sampled_turn_places::end_of_calls(const marked_text& made, std::size_t from) const {
     std::size_t end = std::string::npos;
     for (const std::string& stop : stop_tokens_) {
@@ -55,7 +57,8 @@ std::optional<text_range> sampled_turn_places::place_of(const turn& one, const m
     if (mark == std::string::npos) return std::nullopt;
     const template_message& from = messages_[one.message];
     const auto begin = find_turn(text.substr(0, mark), made.content(), turn_begin_);
-    // What the template writes in front of the text is what the model wrote there, too.
+    // The sampled turn must begin with the same bytes as the rendered one up to the placeholder;
+    // otherwise the template writes something else than the model did, and there is no place.
     if (!begin || *begin < from_byte ||
         !from.as_sampled.starts_with(text.substr(*begin, mark - *begin)))
         return std::nullopt;

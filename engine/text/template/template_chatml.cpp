@@ -11,6 +11,7 @@ using storage::result;
 
 namespace {
 
+/// Appends an assistant's message: its text, then each of its calls on a line of its own.
 void append_assistant(marked_text& out, const template_message& from) {
     if (from.calls.empty()) {
         append_chatml_turn(out, "assistant", from.content);

@@ -14,11 +14,15 @@ using storage::result;
 
 namespace {
 
+/// Appends `text` to `content`, on a new line unless it is the first.
 void join(std::string& content, const std::string& text) {
     if (!content.empty()) content += '\n';
     content += text;
 }
 
+/// Appends the template's messages for one message of the conversation: its text, reasoning and
+/// calls become one message, each tool result becomes a message of its own. `index`: the message's
+/// position, for errors. Errors: bad_value for a call or a result in a message of another role.
 result<void> flatten_one(const message& from, std::size_t index,
                          std::vector<template_message>& out) {
     const auto misplaced = [&](const char* part) {
@@ -26,7 +30,7 @@ result<void> flatten_one(const message& from, std::size_t index,
                                             " does not belong into a message of role " +
                                             std::string(name_of(from.from))};
     };
-    bool open = false;  // the last of `out` takes further text of this message
+    bool open = false;  // further parts of this message join the last message of `out`
     const auto current = [&]() -> template_message& {
         if (!open)
             out.push_back({.from = from.from,
@@ -147,8 +151,8 @@ template_family qwen3_thinking_family() {
     };
 }
 
-/// Qwen 2.5 and its kin: they differ in what they say without a system text and in the example of a
-/// call.
+/// Qwen 2.5 and models with its format. `default_system`: the system text where a conversation has
+/// none. `doubled_braces`: the template's example of a call has two braces instead of one.
 template_family qwen2_family(std::string_view name, std::string_view default_system,
                              bool doubled_braces) {
     return {
@@ -164,7 +168,7 @@ template_family qwen2_family(std::string_view name, std::string_view default_sys
 
 constexpr std::string_view qwen_system =
     "You are Qwen, created by Alibaba Cloud. You are a helpful assistant.";
-/// Of checkpoints that were not made for conversations.
+/// The default system text of checkpoints that were not trained for conversations.
 constexpr std::string_view qwen_base_system = "You are a helpful assistant.";
 constexpr std::string_view qwen_math_system =
     "Please reason step by step, and put your final answer within \\boxed{}.";
@@ -222,7 +226,7 @@ std::optional<std::size_t> find_turn(std::string_view text, std::span<const text
 }
 
 std::span<const template_family> template_families() {
-    // The first that renders alike counts.
+    // The order matters: of families that render alike the first is chosen.
     static const std::array families{llama3_family(),
                                      llama30_family(),
                                      harmony_family(),
@@ -242,8 +246,8 @@ std::span<const template_family> template_families() {
 
 const template_family* find_template_family(std::string_view name) {
     if (name == own_template_family) {
-        // The template itself is its model's; what models write in other forms than text is not
-        // distinguished.
+        // This entry means the template that the model comes with. Its answers are taken as plain
+        // text, since without the template it is not known in which form the model writes calls.
         static const template_family own{
             .name = own_template_family,
             .version = 1,

@@ -18,7 +18,9 @@ using storage::result;
 
 namespace {
 
+/// The day as yyyy-mm-dd.
 std::string iso_day(std::chrono::year_month_day day) {
+    // Adding 10000 and dropping the first digit gives four digits.
     std::string text = std::to_string(10000 + static_cast<int>(day.year())).substr(1);
     for (const unsigned part :
          {static_cast<unsigned>(day.month()), static_cast<unsigned>(day.day())}) {
@@ -28,7 +30,10 @@ std::string iso_day(std::chrono::year_month_day day) {
     return text;
 }
 
-/// `header`: without control tokens. Who speaks is the template's word, to whom the request's.
+/// Appends one message. `header`: who speaks and, after a blank, to whom; without control tokens.
+/// Only a leading "assistant" is written as the template's own text; the rest of the header may
+/// come from the request (a tool's name) and never becomes control tokens. `channel`: empty for
+/// messages without one. `end`: the control token that ends the message.
 void append_message(marked_text& out, std::string_view header, std::string_view channel,
                     std::string_view content, std::string_view end = "<|end|>") {
     constexpr std::string_view answers = "assistant";
@@ -38,6 +43,8 @@ void append_message(marked_text& out, std::string_view header, std::string_view 
     out.write("<|message|>").fill_in(content).write(end);
 }
 
+/// The text of the system message, which the format fixes: the request's system text goes into the
+/// developer's message instead. `effort`: low, medium or high.
 std::string system_text(std::chrono::year_month_day day, std::string_view effort, bool has_tools) {
     std::string text =
         "You are ChatGPT, a large language model trained by OpenAI.\nKnowledge cutoff: 2024-06\n"
@@ -53,6 +60,8 @@ std::string system_text(std::chrono::year_month_day day, std::string_view effort
     return text;
 }
 
+/// Appends a tool as a TypeScript function type with its description as a comment. Errors:
+/// bad_value when its parameters are no JSON object, or too large.
 result<void> append_tool(std::string& out, const tool_definition& tool) {
     std::string parameters;
     if (!tool.parameters_json.empty()) {
@@ -76,6 +85,8 @@ result<void> append_tool(std::string& out, const tool_definition& tool) {
     return {};
 }
 
+/// Appends the developer's message with the request's system text and tools; nothing when there
+/// are neither.
 result<void> append_developer(marked_text& out, std::string_view instructions,
                               const std::vector<tool_definition>& tools) {
     if (instructions.empty() && tools.empty()) return {};
@@ -94,9 +105,11 @@ result<void> append_developer(marked_text& out, std::string_view instructions,
     return {};
 }
 
-/// Reasoning in front of a call is printed until the turn has its answer; `finished` says so. With
-/// reasoning and text both, where the template gives up, the text is what the format calls a
-/// preamble.
+/// Appends an assistant's message with a call. Its reasoning (or, without any, its text) is printed
+/// in front of the call in the analysis channel, but no longer once the turn has its answer
+/// (`finished`). A message with both reasoning and text, for which the published template raises an
+/// error, gets the text in the commentary channel, as the preamble that the format provides for.
+/// Errors: bad_value for more than one call.
 result<void> append_call(marked_text& out, const template_message& from, bool finished) {
     if (from.calls.size() > 1) {
         return failure{errc::bad_value,
@@ -117,20 +130,21 @@ result<void> append_call(marked_text& out, const template_message& from, bool fi
 constexpr std::string_view channel_mark = "<|channel|>";
 constexpr std::string_view message_mark = "<|message|>";
 
-/// Whether a client has sent an answer's channels back as text, which the published template
-/// refuses for these two: without_channels() parts them.
+/// Whether a client has sent an answer back with its channels' marks in the text. The published
+/// template refuses these two channels in a text; without_channels() takes such texts apart.
 bool contains_channel(std::string_view text) {
     return text.find("<|channel|>analysis<|message|>") != std::string_view::npos ||
            text.find("<|channel|>final<|message|>") != std::string_view::npos;
 }
 
+/// Appends `text`, if it is not empty, on a new line.
 void append_line(std::string& to, std::string_view text) {
     if (text.empty()) return;
     if (!to.empty()) to += '\n';
     to += text;
 }
 
-/// Where a message ends that begins at the head of `text`: before the next control token.
+/// The number of bytes of `text` before its first control token; all of them when it has none.
 std::size_t end_of_message(std::string_view text) {
     std::size_t end = text.size();
     for (const std::string_view mark :
@@ -140,11 +154,13 @@ std::size_t end_of_message(std::string_view text) {
     return end;
 }
 
-/// Clients that do not know the format send the channels of an answer back as one text, over which
-/// the template raises. Here its reasoning and its answer are separated.
+/// A copy of `from` whose text is taken apart into reasoning and answer by the channel marks in it.
+/// Clients that do not know the format send an answer back with these marks, for which the
+/// published template raises an error.
 template_message without_channels(const template_message& from) {
-    template_message told = from;
-    told.content.clear();
+    template_message separated = from;
+    separated.content.clear();
+    // `outside`: where text goes that is in no channel.
     const auto take = [&](std::string_view text, std::string& outside) {
         while (!text.empty()) {
             const std::size_t channel = text.find(channel_mark);
@@ -156,17 +172,18 @@ template_message without_channels(const template_message& from) {
             if (message == std::string_view::npos) return;
             text.remove_prefix(message + message_mark.size());
             const std::size_t end = end_of_message(text);
-            append_line(is_reasoning ? told.thinking : told.content, text.substr(0, end));
+            append_line(is_reasoning ? separated.thinking : separated.content, text.substr(0, end));
             text.remove_prefix(std::min(text.size(), text.find(channel_mark, end)));
         }
     };
-    told.thinking.clear();
-    take(from.thinking, told.thinking);
-    take(from.content, told.content);
-    return told;
+    separated.thinking.clear();
+    take(from.thinking, separated.thinking);
+    take(from.content, separated.content);
+    return separated;
 }
 
-/// Whether an answer without a call follows `index`.
+/// Whether the assistant's message at `index` is followed by a message of the assistant without
+/// calls, which is the answer that its calls led to.
 bool is_answered(const std::vector<template_message>& messages, std::size_t index) {
     for (std::size_t i = index + 1; i < messages.size(); ++i) {
         if (messages[i].from == role::assistant && messages[i].calls.empty()) return true;
@@ -174,6 +191,8 @@ bool is_answered(const std::vector<template_message>& messages, std::size_t inde
     return false;
 }
 
+/// Appends the assistant's message at `index`. Reasoning of finished turns is printed only with
+/// the option keep_thinking, as the published template has it.
 result<void> append_assistant(marked_text& out, const template_input& input, std::size_t index) {
     const template_message& said = input.messages[index];
     const bool has_channels = contains_channel(said.content) || contains_channel(said.thinking);
@@ -201,7 +220,7 @@ result<marked_text> render_harmony(const template_input& input) {
                    system_text(*day, input.options.reasoning_effort, !input.tools.empty()));
     auto done = append_developer(out, has_system ? messages.front().content : "", input.tools);
     if (!done) return done.error();
-    std::string caller;  // whose result a tool message is
+    std::string caller;  // the tool of the last call, which the next result belongs to
     for (std::size_t i = has_system ? 1 : 0; i < messages.size(); ++i) {
         const template_message& from = messages[i];
         switch (from.from) {

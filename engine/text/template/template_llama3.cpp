@@ -30,6 +30,7 @@ void append_turn(marked_text& out, std::string_view role_name, std::string_view 
     out.fill_in(trimmed(content)).write("<|eot_id|>");
 }
 
+/// The day as "03 Nov 2025".
 std::string long_day(std::chrono::year_month_day day) {
     static constexpr std::array<std::string_view, 12> months{
         "Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"};
@@ -40,7 +41,8 @@ std::string long_day(std::chrono::year_month_day day) {
     return text + std::to_string(static_cast<int>(day.year()));
 }
 
-/// The first user turn, with the tools in front of what the user says.
+/// Appends the first turn of the user, with the tools in front of the user's text
+/// (`first_content`). Errors: bad_value from a tool whose parameters are no JSON object.
 result<void> append_tools(marked_text& out, const std::vector<tool_definition>& tools,
                           std::string_view first_content) {
     begin_turn(out, "user");
@@ -54,7 +56,8 @@ result<void> append_tools(marked_text& out, const std::vector<tool_definition>& 
     return {};
 }
 
-/// The template has no place for text next to a call and leaves it out.
+/// Appends an assistant's turn that is one call. The message's text is left out, because the
+/// published template has no place for it. Errors: bad_value for more than one call.
 result<void> append_call(marked_text& out, const std::vector<tool_call_part>& calls) {
     if (calls.size() > 1) {
         return failure{errc::bad_value,

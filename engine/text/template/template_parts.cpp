@@ -28,6 +28,8 @@ constexpr std::string_view hermes_end =
     "within <tool_call></tool_call> XML tags:\n<tool_call>\n";
 constexpr std::string_view hermes_call =
     "{\"name\": <function-name>, \"arguments\": <args-json-object>}";
+/// The day where the request names none: a fixed one, so that a conversation's prompt does not
+/// change with the date.
 constexpr std::string_view default_day = "2024-07-26";
 
 /// Python's isspace() counts the four separators of ASCII too, which Unicode's White_Space leaves
@@ -36,6 +38,7 @@ bool is_python_space(std::int32_t code) {
     return utf8::is_space(code) || (code >= 0x1C && code <= 0x1F);
 }
 
+/// Reads a decimal number that is the whole of `text`. Returns: false when it is none, or negative.
 bool read_number(std::string_view text, int& number) {
     const char* end = text.data() + text.size();
     const auto [at, error] = std::from_chars(text.data(), end, number);

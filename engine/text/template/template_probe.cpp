@@ -9,6 +9,7 @@ namespace semantic::engine {
 
 namespace {
 
+/// Whether `shown` can be rendered and its text contains `part`.
 bool prints(const chat_template& chat, const conversation& shown, const char* part) {
     const auto text = chat.render(shown);
     return text && text->find(part) != std::string::npos;
@@ -25,7 +26,7 @@ template_abilities abilities_of(const chat_template& chat) {
     can.tools = prints(chat, probe::with_tool(), probe::tool_name);
 
     const conversation told = probe::with_call();
-    conversation untold = told;  // templates may know calls and not what may be called
+    conversation untold = told;  // for templates that render calls, but no list of tools
     untold.tools.clear();
     can.tool_calls = prints(chat, told, probe::argument) || prints(chat, untold, probe::argument);
     const conversation both = probe::with_two_calls();

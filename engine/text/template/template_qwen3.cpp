@@ -14,16 +14,17 @@ namespace {
 constexpr std::string_view open_tag = "<think>";
 constexpr std::string_view close_tag = "</think>";
 
-std::string_view without_breaks_before(std::string_view text) {
+std::string_view without_breaks_at_start(std::string_view text) {
     const std::size_t first = text.find_first_not_of('\n');
     return first == std::string_view::npos ? std::string_view() : text.substr(first);
 }
 
-std::string_view without_breaks_behind(std::string_view text) {
+std::string_view without_breaks_at_end(std::string_view text) {
     return text.substr(0, text.find_last_not_of('\n') + 1);
 }
 
-/// The last user message that is not tool results in disguise; messages.size() when there is none.
+/// The index of the last message that the user really wrote; messages.size() when there is none.
+/// Messages of role user that are tool results between <tool_response> tags do not count.
 std::size_t last_question(const std::vector<template_message>& messages) {
     for (std::size_t i = messages.size(); i-- > 0;) {
         const std::string& text = messages[i].content;
@@ -34,34 +35,38 @@ std::size_t last_question(const std::vector<template_message>& messages) {
     return messages.size();
 }
 
-/// What the model thought and said. Clients that know no reasoning send it back inside the text.
+/// The reasoning and the answer of an assistant's message.
 struct spoken {
     std::string_view thinking;
     std::string_view content;
 };
+/// Separates the two. Clients that do not know of reasoning send it back inside the text, between
+/// <think> and </think>; without these marks the whole text is the answer.
 spoken parts_of(const template_message& from) {
     const std::string_view text = from.content;
     if (!from.thinking.empty()) return {from.thinking, text};
     const std::size_t first_close = text.find(close_tag);
     if (first_close == std::string_view::npos) return {{}, text};
-    std::string_view thinking = without_breaks_behind(text.substr(0, first_close));
+    std::string_view thinking = without_breaks_at_end(text.substr(0, first_close));
     if (const std::size_t open = thinking.rfind(open_tag); open != std::string_view::npos) {
         thinking.remove_prefix(open + open_tag.size());
     }
     const std::size_t last_close = text.rfind(close_tag);
-    return {without_breaks_before(thinking),
-            without_breaks_before(text.substr(last_close + close_tag.size()))};
+    return {without_breaks_at_start(thinking),
+            without_breaks_at_start(text.substr(last_close + close_tag.size()))};
 }
 
+/// `may_think`: reasoning is printed where the message has some. `must_think`: the tags are printed
+/// even without any, as the template does for the last message of a turn under way.
 void append_assistant(marked_text& out, const template_message& from, bool may_think,
                       bool must_think) {
     const spoken said = parts_of(from);
     out.write("<|im_start|>assistant\n");
     if (must_think || (may_think && !said.thinking.empty())) {
         out.write("<think>\n")
-            .fill_in(without_breaks_behind(without_breaks_before(said.thinking)))
+            .fill_in(without_breaks_at_end(without_breaks_at_start(said.thinking)))
             .write("\n</think>\n\n")
-            .fill_in(without_breaks_before(said.content));
+            .fill_in(without_breaks_at_start(said.content));
     } else {
         out.fill_in(said.content);
     }
@@ -89,7 +94,7 @@ result<marked_text> render_qwen3(const template_input& input) {
     const std::size_t question = last_question(messages);
     for (std::size_t i = has_system ? 1 : 0; i < messages.size(); ++i) {
         const template_message& from = messages[i];
-        const bool under_way = i > question;
+        const bool under_way = i > question;  // part of the turn that answers the last question
         const bool is_last = i + 1 == messages.size();
         switch (from.from) {
             case role::system:

@@ -12,6 +12,8 @@ namespace {
 using flag = bool template_shape::*;
 using parts = std::initializer_list<const char*>;
 
+/// Renders probe conversations with a template and collects what it can render and what it leaves
+/// out without an error.
 class prober {
   public:
     explicit prober(const shape_trial& render) : render_(render) {}
@@ -22,7 +24,8 @@ class prober {
         found_.renders.*ability = seen == outcome::prints;
         if (seen == outcome::leaves_out) found_.leaves_out.*ability = false;
     }
-    /// The same of a conversation with calls: templates may know calls, but not what may be called.
+    /// As find(), for a conversation with calls; it is also tried without its list of tools,
+    /// because some templates render calls but no tools.
     void find_with_or_without_tools(flag ability, conversation chat, parts wanted) {
         const outcome told = try_out(chat, wanted);
         chat.tools.clear();
@@ -31,7 +34,8 @@ class prober {
         const bool is_left_out = told == outcome::leaves_out || untold == outcome::leaves_out;
         if (untold != outcome::prints && is_left_out) found_.leaves_out.*ability = false;
     }
-    /// Looks only for what is left out of `chat`.
+    /// Notes that `ability` is left out when a rendering of `chat` lacks one of `wanted`. What the
+    /// template renders is not touched.
     void find_left_out(flag ability, const conversation& chat, parts wanted) {
         if (try_out(chat, wanted) == outcome::leaves_out) found_.leaves_out.*ability = false;
     }
@@ -39,6 +43,7 @@ class prober {
     template_shapes take() { return found_; }
 
   private:
+    /// All wanted texts were printed, one was missing, or the template failed.
     enum class outcome { prints, leaves_out, raises };
 
     outcome try_out(const conversation& chat, parts wanted) const {
@@ -58,6 +63,7 @@ conversation without_tools(conversation chat) {
     return chat;
 }
 
+/// Tries what concerns texts of the system, the user and the assistant.
 void find_places_of_messages(prober& tried) {
     using namespace probe;
     using can = template_shape;
@@ -73,16 +79,19 @@ void find_places_of_messages(prober& tried) {
     tried.find(&can::assistant_first, answer_first(), {answered, asked});
 }
 
+/// Tries what concerns tools, calls and results.
 void find_places_of_tools(prober& tried) {
     using namespace probe;
     using can = template_shape;
     tried.find(&can::tools, with_tool(), {tool_name, asked});
     tried.find_with_or_without_tools(&can::tool_calls, with_call(), {argument});
-    // Templates that raise over results may leave out calls.
+    // The trial above raises an error in templates that refuse results. Without a result they may
+    // still leave the call out silently.
     if (!tried.renders(&can::tool_calls))
         tried.find_left_out(&can::tool_calls, without_tools(with_unanswered_call()), {argument});
     tried.find(&can::stray_results, with_stray_result(), {returned});
-    // Tools may be in the first message of the user.
+    // Some templates print the tools inside the first message of the user or the system, so these
+    // shapes are tried again with tools.
     const auto find_with_tools = [&](flag ability, conversation chat, parts wanted) {
         chat.tools = with_tool().tools;
         if (tried.renders(&can::tools) && tried.renders(ability)) tried.find(ability, chat, wanted);
@@ -113,9 +122,11 @@ template_shapes find_template_shapes(const shape_trial& render) {
     find_places_of_messages(tried);
     find_places_of_tools(tried);
     template_shapes found = tried.take();
-    // Models answer with both, and their own answers are not changed.
+    // Models write text and calls in one answer. Requests that send such an answer back are not
+    // refused, even where the template leaves the text out.
     found.leaves_out.text_with_call = true;
-    // As published templates have it: who asks nothing is answered nothing.
+    // A system text without any other message is not refused either, as published templates
+    // accept it.
     found.leaves_out.system_text_alone = true;
     // Results are rendered with their calls.
     if (!found.renders.tool_calls) found.renders.tool_results = false;

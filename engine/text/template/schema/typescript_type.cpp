@@ -15,25 +15,26 @@ using jinja::dict_object;
 using jinja::list_object;
 using jinja::value;
 
-/// Null where there is none.
+/// The member of an object; null when `spec` is no object or has no such member.
 const value* find_member(const value& spec, std::string_view key) {
     const dict_object* object = spec.as_dict();
     return object == nullptr ? nullptr : object->find(key);
 }
 
-/// Whether there is a member that Jinja takes for true.
+/// Whether `spec` has the member, and Jinja takes its value for true.
 bool has_true(const value& spec, std::string_view key) {
     const value* found = find_member(spec, key);
     return found != nullptr && jinja::is_true(*found);
 }
 
-/// Null where there is none, or one without items.
+/// The member's list; null when there is none, or it is empty.
 const list_object* find_list(const value& spec, std::string_view key) {
     const value* found = find_member(spec, key);
     const list_object* list = found == nullptr ? nullptr : found->as_list();
     return list == nullptr || list->items.empty() ? nullptr : list;
 }
 
+/// The member's text; empty when there is none, or it is no string.
 std::string_view text_of(const value& spec, std::string_view key) {
     const value* found = find_member(spec, key);
     const jinja::marked_text* text = found == nullptr ? nullptr : found->as_text();
@@ -60,7 +61,7 @@ std::string joined(const list_object& list, std::string_view between) {
     return out;
 }
 
-/// The names that must be given.
+/// The names of the schema's required properties.
 std::unordered_set<std::string_view> required_of(const value& schema) {
     std::unordered_set<std::string_view> names;
     if (const list_object* list = find_list(schema, "required"))
@@ -69,15 +70,19 @@ std::unordered_set<std::string_view> required_of(const value& schema) {
     return names;
 }
 
+/// The number of Unicode characters: all bytes but the continuation bytes of UTF-8 (10xxxxxx).
 std::size_t character_count(std::string_view text) {
     return static_cast<std::size_t>(std::count_if(text.begin(), text.end(), [](char byte) {
         return (static_cast<unsigned char>(byte) & 0xC0U) != 0x80U;
     }));
 }
 
-// Recursion goes as deep as parse_json() lets JSON be nested.
+/// The TypeScript type of a JSON schema, spelled as GPT-OSS's published template spells it,
+/// including its oddities. Recursion goes as deep as parse_json() lets JSON be nested.
 std::string type_of(const value& spec);
 
+/// An array of a simple type, or of another type whose text is short (the template's limit is 50
+/// characters); otherwise any[].
 std::string array_type(const value& spec) {
     std::string out = "any[]";
     if (has_true(spec, "items")) {
@@ -129,7 +134,7 @@ std::string object_type(const value& spec) {
         const std::string& name = key.as_text()->bytes();
         out += name;
         if (!required.contains(name)) out += '?';
-        // The line break and the blanks are the published template's, too.
+        // The published template prints this line break and its indentation, too.
         out.append(": \n").append(16, ' ').append(type_of(inner));
         if (--left > 0) out += ", ";
     }
@@ -148,6 +153,8 @@ std::string type_of(const value& spec) {
     return "any";
 }
 
+/// Appends a line for a parameter, with its description above and its default after it. The commas
+/// differ by the kind of schema, as in the published template.
 void append_parameter(std::string& out, std::string_view name, const value& spec,
                       bool is_required) {
     if (has_true(spec, "description"))

@@ -25,7 +25,8 @@ constexpr const char* tools_name = "tool_use";
 /// Templates by their names.
 using named_templates = std::map<std::string, std::string>;
 
-/// A text, a list of {"name", "template"}, or an object of texts by their names.
+/// Reads the member chat_template: a text (the default template), a list of {"name", "template"},
+/// or an object of templates by their names. Those beyond named_templates_max are left out.
 named_templates templates_in(const boost::json::value& config) {
     named_templates found;
     if (const boost::json::array* list = array_of(config, "chat_template")) {
@@ -42,8 +43,9 @@ named_templates templates_in(const boost::json::value& config) {
     return found;
 }
 
-/// `templates`: all there are. Where none is the default, the one for tools is: it renders
-/// conversations without tools too.
+/// Sets the source's texts from all of a model's templates. Without a default template the one for
+/// tools takes its place, since it also renders conversations without tools. Without either,
+/// `others` gets the names that there are, for the error message.
 void choose(named_templates templates, template_source& source) {
     source.text = templates[default_name];
     source.tools_text = templates[tools_name];
@@ -55,13 +57,14 @@ void choose(named_templates templates, template_source& source) {
     }
 }
 
-/// A token's spelling, which files write as a string or as an object.
-std::string spelling_of(const boost::json::value& config, std::string_view key) {
+/// A token's spelling, which some files write as a string and others as an object with "content".
+std::string token_text(const boost::json::value& config, std::string_view key) {
     const boost::json::value& token = member(config, key);
     return token.is_object() ? text_of(token, "content") : text_of(config, key);
 }
 
-/// A null value when there is no such file.
+/// Reads a JSON file; a null value when there is no such file. Errors: corrupt when it is no JSON;
+/// those of reading.
 result<boost::json::value> read_json_file(const std::string& path) {
     auto text = storage::read_whole(storage::posix_file_system(), path, file_bytes_max);
     if (!text && text.error().code == errc::not_found) return boost::json::value();
@@ -72,6 +75,8 @@ result<boost::json::value> read_json_file(const std::string& path) {
     return json;
 }
 
+/// Adds the templates in the model's folder additional_chat_templates, each named as its file
+/// without ".jinja". No such folder is no error.
 result<void> read_additional(const std::string& directory, named_templates& templates) {
     std::error_code none;
     std::filesystem::directory_iterator entries(directory + "/additional_chat_templates", none);
@@ -94,10 +99,10 @@ result<template_source> read_template_source(const std::string& directory) {
     auto config = read_json_file(source.path);
     if (!config) return config.error();
     named_templates templates = templates_in(*config);
-    source.bos = spelling_of(*config, "bos_token");
-    source.eos = spelling_of(*config, "eos_token");
-    // A file of its own goes before the members, as the reference has it; so does that of a model's
-    // processor.
+    source.bos = token_text(*config, "bos_token");
+    source.eos = token_text(*config, "eos_token");
+    // As in Hugging Face's library, chat_template.json (of a model's processor) overrides the
+    // templates in tokenizer_config.json, and the file chat_template.jinja replaces all of them.
     const std::string processor = directory + "/chat_template.json";
     auto wrapped = read_json_file(processor);
     if (!wrapped) return wrapped.error();
@@ -137,7 +142,7 @@ result<template_source> read_template_source(const storage::gguf_view& metadata)
     if (auto done = read(default_name, source.path); !done) return done.error();
     const auto names = gguf_fields::strings(metadata, "tokenizer.chat_templates");
     if (!names) return names.error();
-    std::string listed;  // by name, although their texts may be missing
+    std::string listed;  // the names that the file lists, even of templates whose texts are missing
     if (*names != nullptr) {
         for (const std::string_view name : (*names)->strings) {
             listed += (listed.empty() ? "" : ", ") + std::string(name);
