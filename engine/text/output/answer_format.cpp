@@ -9,9 +9,10 @@ namespace semantic::engine {
 
 namespace {
 
+/// A call format, and texts that a template's source contains when its model uses the format.
 struct call_marks {
     call_format format;
-    std::vector<std::string_view> all;  // these are in the source
+    std::vector<std::string_view> all;  // all of them must be in the source
 };
 
 // The first row that fits counts: rows that several formats share come last.
@@ -135,7 +136,7 @@ answer_format found_in_template(std::string_view source) {
         found.thinking = row.format;
         break;
     }
-    // Channels hold calls and reasoning alike.
+    // In Harmony calls and reasoning come in channels, so that each implies the other.
     if (found.calls == call_format::harmony) found.thinking = thinking_format::harmony;
     if (found.thinking == thinking_format::harmony) found.calls = call_format::harmony;
     return found;

@@ -13,10 +13,12 @@ namespace semantic::engine {
 
 namespace {
 
+/// The call's arguments as a JSON object, also where the client sent something else.
 std::string arguments_of(const tool_call_part& call) {
     return object_of_arguments(call.arguments_json);
 }
 
+/// The call as a JSON object, {"name": ..., "arguments": {...}}.
 std::string object_of(const tool_call_part& call) {
     return "{\"name\": " + quoted(call.name) + ", \"arguments\": " + respaced(arguments_of(call)) +
            "}";
@@ -27,10 +29,11 @@ struct member {
     std::string_view value;
 };
 
-/// The members of an object in compact JSON, as they are written: numbers keep their digits.
+/// Splits an object in compact JSON into its members, whose texts are views of `object`. The values
+/// are not converted, so that numbers keep all their digits.
 std::vector<member> members_of(std::string_view object) {
     std::vector<member> members;
-    std::size_t begin = 1, colon = 0, depth = 0;
+    std::size_t begin = 1, colon = 0, depth = 0;  // begin: of the current key, after the brace
     bool in_string = false, is_escaped = false;
     for (std::size_t i = 0; i < object.size(); ++i) {
         const char c = object[i];
@@ -53,7 +56,8 @@ std::vector<member> members_of(std::string_view object) {
     return members;
 }
 
-/// Python has other words than JSON for three values; lists and dicts may hold either.
+/// The JSON value as Python writes it. Words inside lists and objects stay as in JSON: the readers
+/// of Python calls accept both.
 std::string python_of(std::string_view value) {
     if (value == "null") return "None";
     if (value == "true") return "True";
@@ -61,6 +65,8 @@ std::string python_of(std::string_view value) {
     return respaced(value);
 }
 
+/// Whether a parameter's name can be written as a keyword in a Python call (ASCII letters, digits
+/// and underscores, and no digit first: the last ten of `letters` are the digits).
 bool is_keyword(std::string_view name) {
     constexpr std::string_view letters =
         "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ_0123456789";
@@ -68,6 +74,7 @@ bool is_keyword(std::string_view name) {
            name.find_first_not_of(letters) == std::string_view::npos;
 }
 
+/// The call as f(key=value, ...), or as f(**{...}) when a name cannot be a keyword.
 std::string python_call_of(const tool_call_part& call) {
     const std::string text = arguments_of(call);
     std::string made;

@@ -23,7 +23,7 @@ constexpr std::array<std::string_view, 4> end_marks{"<|end|>", "<|return|>", "<|
 /// something else, which is then text.
 constexpr std::array<std::string_view, 3> header_beginnings{channel_mark, message_mark, "to="};
 constexpr std::string_view white_space = " \t\r\n";
-/// A longer one is no header: its text is for the user.
+/// A longer header counts as text for the user.
 constexpr std::size_t header_bytes_max = 4096;
 
 std::string_view without_space_before(std::string_view text) {
@@ -31,14 +31,16 @@ std::string_view without_space_before(std::string_view text) {
     return first == std::string_view::npos ? std::string_view() : text.substr(first);
 }
 
-/// The word of a header after `mark`: up to white space or a mark.
-std::string_view word_behind(std::string_view header, std::string_view mark) {
+/// The word that follows `mark` in a header, up to white space or another mark; empty when there is
+/// no such mark.
+std::string_view word_after(std::string_view header, std::string_view mark) {
     const std::size_t found = header.find(mark);
     if (found == std::string_view::npos) return {};
     const std::string_view rest = header.substr(found + mark.size());
     return rest.substr(0, rest.find_first_of(" \t\r\n<"));
 }
 
+/// Parses answers in the Harmony format. Text that cannot be decided yet waits in held_.
 class harmony_parser final : public output_parser {
   public:
     harmony_parser(const offered_tools& tools, bool shows_progress)
@@ -55,6 +57,7 @@ class harmony_parser final : public output_parser {
     bool is_thinking() const override { return stage_ == stage::body && kind_ == kind::thinking; }
 
   private:
+    /// Where the parser is: in a message's header, in its body, or between two messages.
     enum class stage { header, body, between };
     enum class kind { text, thinking, call };
 
@@ -82,6 +85,8 @@ class harmony_parser final : public output_parser {
         return false;
     }
 
+    /// Whether `text` can be the begin of a header. Only the answer's first message may lack one:
+    /// later headers follow <|start|>.
     bool is_header(std::string_view text) const {
         const std::string_view said = without_space_before(text);
         if (said.empty() || !is_first_) return true;
@@ -90,6 +95,7 @@ class harmony_parser final : public output_parser {
         });
     }
 
+    /// Reads a header up to its <|message|>.
     bool header() {
         const std::size_t found = held_.find(message_mark);
         if (std::min(found, held_.size()) > header_bytes_max || !is_header(held_)) {
@@ -105,11 +111,12 @@ class harmony_parser final : public output_parser {
         return true;
     }
 
+    /// Sets what kind of message follows. A recipient is a tool only if the request has tools.
     void read_header(std::string_view header) {
-        constexpr std::string_view space = "functions.";
-        std::string recipient(word_behind(header, "to="));
+        constexpr std::string_view space = "functions.";  // the namespace of all tools
+        std::string recipient(word_after(header, "to="));
         if (recipient.starts_with(space)) recipient.erase(0, space.size());
-        const std::string_view channel = word_behind(header, channel_mark);
+        const std::string_view channel = word_after(header, channel_mark);
         if (!tools_.none() && !recipient.empty()) {
             kind_ = kind::call;
             reader_ = make_arguments_reader(std::move(recipient));
@@ -120,6 +127,8 @@ class harmony_parser final : public output_parser {
         }
     }
 
+    /// Reads a message's body up to the first mark that ends it. Without one, all is reported but
+    /// the last bytes that may be the begin of a mark.
     bool body(std::vector<answer_piece>& out) {
         std::size_t end = std::string::npos;
         std::string_view by;
@@ -150,6 +159,7 @@ class harmony_parser final : public output_parser {
         return true;
     }
 
+    /// Reads up to the next message's <|start|>. Text in front of it is for the user.
     bool between(std::vector<answer_piece>& out) {
         const std::size_t found = held_.find(start_mark, searched_);
         if (found == std::string::npos) {
@@ -172,18 +182,20 @@ class harmony_parser final : public output_parser {
         }
     }
 
+    /// Reports the end of a body. `text`: what of it has not been reported; of a call, all of it. A
+    /// body that turns out to be no call is text, except for a call that a limit cut off.
     void end_body(std::string_view text, std::vector<answer_piece>& out, bool was_cut) {
         if (kind_ != kind::call) return append_said(text, out);
         read_call(text.size(), out);
         reader_->end(was_cut);
-        // White space may follow the object, and nothing else.
+        // Only white space may follow the object of arguments.
         const bool is_call = is_white(text.substr(read_)) && progress_.finish(*reader_, out);
         if (is_call) return;
         progress_.drop(out);
         if (!was_cut || reader_->at() != call_reader::state::open) append_said(text, out);
     }
 
-    /// Reads the body of a call on, up to where it is certain.
+    /// Hands the reader the body of a call up to byte `end` of held_, and reports the progress.
     void read_call(std::size_t end, std::vector<answer_piece>& out) {
         if (reader_->at() == call_reader::state::open && end > read_)
             read_ += reader_->read(std::string_view(held_).substr(read_, end - read_));

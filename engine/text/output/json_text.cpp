@@ -52,7 +52,8 @@ void append_quoted(std::string& out, std::string_view text) {
     out += '"';
 }
 
-/// Where parts are put: on one line, or each on its own.
+/// Writes brackets and commas so that all parts are on one line or, with `lines`, each on a line of
+/// its own that is indented by four blanks for each open bracket.
 class layout {
   public:
     explicit layout(bool lines) : lines_(lines) {}

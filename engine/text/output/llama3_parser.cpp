@@ -15,6 +15,7 @@ namespace {
 constexpr std::string_view tag = "<|python_tag|>";
 constexpr std::string_view space_before_call = " \t\r\n";
 
+/// Parses such answers. The answer so far waits in held_ until it is known whether it is a call.
 class llama3_parser final : public output_parser {
   public:
     llama3_parser(const offered_tools& tools, bool shows_progress)
@@ -43,7 +44,8 @@ class llama3_parser final : public output_parser {
         return out;
     }
 
-    /// An object without a tag may also be what the user asked for.
+    /// Whether a limit cut the answer off inside of a call. An object without the tag may also be
+    /// JSON that the user asked for, unless its first key is "name".
     bool is_in_call() const {
         if (stage_ != stage::object) return false;
         const std::string_view said = std::string_view(held_).substr(held_.find('{') + 1);
@@ -52,6 +54,8 @@ class llama3_parser final : public output_parser {
                (first != std::string::npos && said.substr(first).starts_with("\"name\""));
     }
 
+    /// Skips white space and the tag, and decides whether an object or text follows; stays at the
+    /// start when more text is needed.
     void at_start() {
         blank_ = std::min(held_.find_first_not_of(space_before_call, blank_), held_.size());
         if (blank_ == held_.size()) return;
@@ -70,6 +74,7 @@ class llama3_parser final : public output_parser {
         }
     }
 
+    /// Reads the object on. One that is no call is kept in held_ as text.
     void object(std::vector<answer_piece>& out) {
         read_ += reader_->read(std::string_view(held_).substr(read_));
         if (reader_->at() != call_reader::state::malformed) progress_.show(*reader_, out);

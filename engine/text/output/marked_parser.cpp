@@ -40,13 +40,16 @@ namespace {
 using reader_state = call_reader::state;
 
 constexpr std::string_view fence = "```";
-// Openers that began no call, and bytes that were read for calls that were none and are looked
-// through again. An answer with more of either is text from there on.
+// What began like a call but was none is searched for calls again, which takes time. After as many
+// failed calls, or bytes that were read again, the rest of an answer is taken for text.
 constexpr int failed_max = 200;
 constexpr std::size_t reread_bytes_max = std::size_t{2} << 20;
-// White space that is held back until it is known what follows it.
+// How much white space is held back until it is known what follows it; more is text.
 constexpr std::size_t blank_bytes_max = 1024;
 
+/// Parses answers of text with calls between marks. Text that cannot be decided yet waits in held_.
+/// In addition to marked calls it finds bare ones: JSON objects without marks that are the whole
+/// answer, or the whole of a code fence.
 class marked_parser final : public output_parser {
   public:
     marked_parser(const call_openers& openers, const offered_tools& tools, bool shows_progress)
@@ -65,15 +68,16 @@ class marked_parser final : public output_parser {
     }
 
   private:
-    enum class stage { text, call, behind, bare, behind_bare };
+    /// Where the parser is: in text, in a marked call, after one, in a bare call, or after one.
+    enum class stage { text, call, after_call, bare, after_bare };
 
     std::vector<answer_piece> end(bool was_cut) override {
         std::vector<answer_piece> out;
         is_ending_ = true;
         while (stage_ != stage::text) {
             if (stage_ == stage::call) end_call(was_cut, out);
-            if (stage_ == stage::bare || stage_ == stage::behind_bare) end_bare(was_cut, out);
-            if (stage_ == stage::behind) end_behind(was_cut);
+            if (stage_ == stage::bare || stage_ == stage::after_bare) end_bare(was_cut, out);
+            if (stage_ == stage::after_call) end_after_call(was_cut);
             while (step(out)) {
             }
         }
@@ -89,24 +93,26 @@ class marked_parser final : public output_parser {
                 return in_text(out);
             case stage::call:
                 return in_call(out);
-            case stage::behind:
-                return behind_call(out);
+            case stage::after_call:
+                return after_call(out);
             case stage::bare:
                 return in_bare(out);
-            case stage::behind_bare:
-                return behind_bare(out);
+            case stage::after_bare:
+                return after_bare(out);
         }
         return false;
     }
 
     // ---- text
 
+    /// A mark that begins a call: its position in held_ and the byte after it.
     struct opening {
         std::size_t at = std::string_view::npos;  // with the line break that belongs to it
         std::size_t end = 0;
         std::string_view mark;
     };
 
+    /// Reports text up to the next call, and begins that.
     bool in_text(std::vector<answer_piece>& out) {
         if (failed_ >= failed_max || reread_ > reread_bytes_max) {
             say(held_.size(), out);
@@ -124,6 +130,7 @@ class marked_parser final : public output_parser {
         return true;
     }
 
+    /// Reports the first `count` bytes of held_ as text.
     void say(std::size_t count, std::vector<answer_piece>& out) {
         if (count == 0) return;
         const std::string_view said = std::string_view(held_).substr(0, count);
@@ -133,6 +140,8 @@ class marked_parser final : public output_parser {
         held_.erase(0, count);
     }
 
+    /// The first mark in held_; of several at the same position the longest. `at` is npos when
+    /// there is none.
     opening first_mark() const {
         opening found;
         for (const std::string_view mark : openers_.marks) {
@@ -145,6 +154,7 @@ class marked_parser final : public output_parser {
         return found;
     }
 
+    /// How many line breaks before byte `end` belong to a mark there.
     std::size_t line_breaks_before(std::size_t end) const {
         std::size_t count = 0;
         while (count < std::min(end, openers_.line_breaks) && held_[end - count - 1] == '\n')
@@ -152,7 +162,8 @@ class marked_parser final : public output_parser {
         return count;
     }
 
-    /// How much of the end may be the beginning of a mark, with the line break in front of it.
+    /// How many bytes at the end of held_ may be the begin of a mark, with the line breaks that
+    /// belong to it.
     std::size_t undecided_tail() const {
         std::size_t length = 0;
         for (const std::string_view mark : openers_.marks)
@@ -162,6 +173,7 @@ class marked_parser final : public output_parser {
 
     // ---- calls between marks
 
+    /// Begins a call. `opener_bytes`: the bytes of held_ that the call's mark takes.
     void begin(std::unique_ptr<call_reader> reader, std::size_t opener_bytes) {
         reader_ = std::move(reader);
         opener_bytes_ = opener_bytes;
@@ -179,16 +191,18 @@ class marked_parser final : public output_parser {
         return true;
     }
 
+    /// Reports a complete call.
     void close_call(std::vector<answer_piece>& out) {
         if (!progress_.finish(*reader_, out)) return give_up(out);
         held_.erase(0, read_);
         is_first_ = false;
         at_line_start_ = false;
         closed_ = 0;
-        stage_ = stage::behind;
+        stage_ = stage::after_call;
     }
 
-    /// What follows the mark may hold calls of its own.
+    /// What was read is no call: its mark becomes text, and all after it is searched for calls
+    /// again.
     void give_up(std::vector<answer_piece>& out) {
         progress_.drop(out);
         note_failure();
@@ -196,13 +210,14 @@ class marked_parser final : public output_parser {
         say(std::min(std::max<std::size_t>(opener_bytes_, 1), held_.size()), out);
     }
 
+    /// Counts a call that was none, for the limits on these.
     void note_failure() {
         ++failed_;
         reread_ += held_.size();
     }
 
-    /// Takes what closes a call.
-    bool behind_call(std::vector<answer_piece>&) {
+    /// After a call: takes the marks that close it, or begins the next call of the same section.
+    bool after_call(std::vector<answer_piece>&) {
         const std::size_t first = held_.find_first_not_of(" \t\r\n");
         if (std::min(first, held_.size()) > blank_bytes_max) {
             stage_ = stage::text;
@@ -227,6 +242,8 @@ class marked_parser final : public output_parser {
         return true;
     }
 
+    /// The answer has ended within a call. It may be complete even so; otherwise it is dropped if a
+    /// limit cut it off, and else is text.
     void end_call(bool was_cut, std::vector<answer_piece>& out) {
         reader_->end(was_cut);
         if (reader_->at() == reader_state::whole) {
@@ -239,8 +256,8 @@ class marked_parser final : public output_parser {
         stage_ = stage::text;
     }
 
-    /// White space in front of a mark that never came is nobody's.
-    void end_behind(bool was_cut) {
+    /// The answer has ended after a call. White space that was held for a closing mark is dropped.
+    void end_after_call(bool was_cut) {
         stage_ = stage::text;
         if (closed_ == 0 && (was_cut || is_blank(held_))) held_.clear();
     }
@@ -251,8 +268,9 @@ class marked_parser final : public output_parser {
         return text.find_first_not_of(" \t\r\n") == std::string_view::npos;
     }
 
-    /// Looks for an object that begins the answer, and for a fence with one. `end`: a mark comes
-    /// there. Returns: true when more text must come first.
+    /// Looks for an object that begins the answer, or for a fence with one, and begins a bare call
+    /// there. `end`: how far to look, up to the first mark. Returns: true when more text is needed
+    /// to decide.
     bool may_be_bare(std::size_t end, std::vector<answer_piece>& out) {
         const std::string_view text = std::string_view(held_).substr(0, end);
         if (is_first_) {
@@ -274,6 +292,8 @@ class marked_parser final : public output_parser {
         return false;
     }
 
+    /// The position of the next ``` at the start of a line, or of its begin at the end of `text`;
+    /// npos when there is none.
     std::size_t fence_at(std::string_view text, std::size_t from) const {
         for (; from < text.size(); ++from) {
             from = text.find('`', from);
@@ -285,6 +305,7 @@ class marked_parser final : public output_parser {
         return std::string_view::npos;
     }
 
+    /// What follows a fence: an object, something else, or too little to decide.
     enum class fence_head { call, other, open };
     static fence_head head_of_fence(std::string_view text) {
         if (fence.starts_with(text)) return fence_head::open;
@@ -303,6 +324,7 @@ class marked_parser final : public output_parser {
         return is_line && text[first] == '{' ? fence_head::call : fence_head::other;
     }
 
+    /// Begins a bare call at byte `at` of held_.
     void begin_bare(std::size_t at, bool is_fenced) {
         reader_ = make_json_call_reader(call_object::bare);
         bare_.clear();
@@ -312,6 +334,7 @@ class marked_parser final : public output_parser {
         stage_ = stage::bare;
     }
 
+    /// Reads a bare call on. It stays in held_, since it may turn out to be text.
     bool in_bare(std::vector<answer_piece>& out) {
         read_ += reader_->read(std::string_view(held_).substr(read_));
         const bool is_odd = !reader_->name().empty() && !tools_.has(reader_->name());
@@ -321,17 +344,20 @@ class marked_parser final : public output_parser {
         return keep_bare(out);
     }
 
+    /// Keeps a complete bare call until it is known that nothing else follows it.
     bool keep_bare(std::vector<answer_piece>& out) {
         call_progress whole(tools_, false);
         std::vector<answer_piece> made;
         if (!whole.finish(*reader_, made)) return refuse_bare(out), true;
         if (bare_.empty()) progress_.show(*reader_, out);
         bare_.push_back(std::move(made.front()));
-        stage_ = stage::behind_bare;
+        stage_ = stage::after_bare;
         return true;
     }
 
-    bool behind_bare(std::vector<answer_piece>& out) {
+    /// After a bare call: another one may follow, or the end of its fence. Anything else makes all
+    /// of it text.
+    bool after_bare(std::vector<answer_piece>& out) {
         const std::size_t first = held_.find_first_not_of(" \t\r\n", read_);
         read_ = std::min(first, held_.size());
         if (first == std::string::npos) return false;
@@ -358,6 +384,7 @@ class marked_parser final : public output_parser {
         return true;
     }
 
+    /// Reports the kept calls, and drops held_ up to byte `end`.
     void accept_bare(std::size_t end, std::vector<answer_piece>& out) {
         for (answer_piece& call : bare_) out.push_back(std::move(call));
         bare_.clear();
@@ -367,7 +394,8 @@ class marked_parser final : public output_parser {
         stage_ = stage::text;
     }
 
-    /// It was JSON for the user. Calls may follow it.
+    /// The object was JSON for the user: it becomes text up to its first brace, and the rest is
+    /// searched for calls again.
     void refuse_bare(std::vector<answer_piece>& out) {
         bare_.clear();
         progress_.drop(out);
@@ -377,6 +405,8 @@ class marked_parser final : public output_parser {
         is_first_ = false;
     }
 
+    /// The answer has ended in or after a bare call: reports the kept calls if nothing but their
+    /// fence follows them. A call that a limit cut off is dropped.
     void end_bare(bool was_cut, std::vector<answer_piece>& out) {
         if (stage_ == stage::bare) {
             reader_->end(was_cut);
@@ -388,11 +418,11 @@ class marked_parser final : public output_parser {
             }
             read_ = held_.size();
             keep_bare(out);
-            if (stage_ != stage::behind_bare) return;
+            if (stage_ != stage::after_bare) return;
         }
         const std::string_view rest = std::string_view(held_).substr(read_);
         const std::size_t first = rest.find_first_not_of(" \t\r\n");
-        // A fence that was not closed, by a model that had said all.
+        // The fence may lack its closing line, or the line break after that.
         const bool is_all = first == std::string_view::npos || rest.substr(first) == fence;
         if (!is_all) return refuse_bare(out);
         accept_bare(held_.size(), out);
@@ -406,9 +436,9 @@ class marked_parser final : public output_parser {
     std::string held_;
     stage stage_ = stage::text;
     std::unique_ptr<call_reader> reader_;
-    std::size_t opener_bytes_ = 0;
-    std::size_t read_ = 0;  // of held_, by the reader
-    std::vector<answer_piece> bare_;
+    std::size_t opener_bytes_ = 0;    // of held_, before the call that is read
+    std::size_t read_ = 0;            // of held_, by the reader
+    std::vector<answer_piece> bare_;  // complete bare calls that are not reported yet
     bool is_fenced_ = false;
     bool is_first_ = true;  // nothing but white space has been said
     bool at_line_start_ = true;

@@ -13,6 +13,7 @@
 
 namespace semantic::engine {
 
+/// How the calls of a format begin.
 struct call_openers {
     std::span<const std::string_view> marks;
     std::size_t line_breaks;  // so many in front of a mark are the template's
@@ -20,6 +21,8 @@ struct call_openers {
     make_reader make;
 };
 
+/// Makes the parser. `openers` must outlive it. `shows_progress`: calls are reported while they are
+/// read, and not only when they are complete.
 std::unique_ptr<output_parser> make_marked_parser(const call_openers& openers,
                                                   const offered_tools& tools, bool shows_progress);
 

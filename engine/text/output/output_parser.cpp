@@ -21,7 +21,7 @@ constexpr std::array<mark, 1> gemma4_marks{"<|tool_call>"};
 constexpr std::array<mark, 1> tool_code_marks{"```tool_code\n"};
 constexpr std::array<mark, 1> olmo_marks{"<function_calls>"};
 constexpr std::array<mark, 1> lfm2_marks{"<|tool_call_start|>"};
-// Where a section holds several calls, what begins each of them is a mark, too.
+// Where a section contains several calls, the mark of the section and that of a call both count.
 constexpr std::array<mark, 2> kimi_marks{"<|tool_calls_section_begin|>", "<|tool_call_begin|>"};
 constexpr std::array<mark, 2> seed_marks{"<seed:tool_call>", "<function="};
 constexpr std::array<mark, 2> minimax_marks{"<minimax:tool_call>", "<invoke name=\""};
@@ -38,7 +38,7 @@ struct marked_format {
     call_openers openers;
 };
 
-/// Null for formats that are more than marks amid text.
+/// How a format's calls begin; null for formats that are not text with marked calls.
 const call_openers* openers_of(call_format format) {
     static const std::array table{
         marked_format{call_format::hermes, {hermes_marks, 1, true, read_hermes_call}},
@@ -67,6 +67,7 @@ const call_openers* openers_of(call_format format) {
     return nullptr;
 }
 
+/// Makes the parser of an answer without its reasoning.
 std::unique_ptr<output_parser> without_thinking(const answer_format& format,
                                                 const offered_tools& tools, bool shows_progress) {
     if (tools.none()) return make_plain_parser(format.drops_blank);

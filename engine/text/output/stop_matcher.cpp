@@ -10,7 +10,9 @@ namespace {
 
 enum class decision { passes, undecided, stops };
 
-/// What the text from here on is: the start of a stop string, one that is complete, or neither.
+/// Whether `rest`, the text from some position to its end, begins with a stop string (stops; its
+/// position in `stops` is written to `index`), is itself the begin of one (undecided), or neither
+/// (passes).
 decision decide(std::string_view rest, const std::vector<std::string>& stops, std::size_t& index) {
     decision found = decision::passes;
     for (std::size_t i = 0; i < stops.size(); ++i) {
@@ -27,7 +29,7 @@ decision decide(std::string_view rest, const std::vector<std::string>& stops, st
 
 stop_matcher::stop_matcher(std::vector<std::string> stops) : stops_(std::move(stops)) {
     std::erase_if(stops_, [](const std::string& stop) { return stop.empty(); });
-    // Shorter ones are complete earlier, so they are asked first.
+    // Of two that begin at the same position the shorter is complete first, so it is tried first.
     std::stable_sort(stops_.begin(), stops_.end(),
                      [](const auto& a, const auto& b) { return a.size() < b.size(); });
 }
@@ -58,7 +60,8 @@ std::string stop_matcher::finish() {
     done_ = true;
     std::size_t index = 0;
     for (std::size_t at = 0; at < held_.size(); ++at) {
-        // A stop string that began after one that never became complete.
+        // The text is held because a stop string may have begun at its start. That was never
+        // completed, but a shorter one inside of it may be.
         if (decide(std::string_view(held_).substr(at), stops_, index) == decision::stops) {
             held_.resize(at);
         }

@@ -11,6 +11,7 @@ namespace semantic::engine {
 
 namespace {
 
+/// Separates the reasoning and gives the rest of the answer to another parser.
 class thinking_parser final : public output_parser {
   public:
     thinking_parser(std::unique_ptr<output_parser> rest, thinking_format format, bool is_open)
@@ -28,7 +29,7 @@ class thinking_parser final : public output_parser {
         held_ += text;
         if (stage_ == stage::start || stage_ == stage::opened) at_start();
         if (stage_ == stage::thinking) thinking(out);
-        if (stage_ == stage::behind) skip_line_breaks();
+        if (stage_ == stage::after_thinking) skip_line_breaks();
         if (stage_ == stage::rest) hand_on(out);
         return out;
     }
@@ -38,8 +39,10 @@ class thinking_parser final : public output_parser {
     }
 
   private:
-    // opened: by the prompt; the tag itself may still come, where a turn is read from its start.
-    enum class stage { start, opened, thinking, behind, rest };
+    // start: it is not known yet whether the answer begins with reasoning. opened: the prompt ended
+    // inside of reasoning; the opening tag may still come where a turn is read from its start.
+    // after_thinking: after the reasoning, in line breaks.
+    enum class stage { start, opened, thinking, after_thinking, rest };
 
     std::vector<answer_piece> end(bool was_cut) override {
         std::vector<answer_piece> out;
@@ -49,6 +52,8 @@ class thinking_parser final : public output_parser {
         return out;
     }
 
+    /// Skips white space and the opening tag, and decides whether reasoning follows; stays at the
+    /// start when more text is needed.
     void at_start() {
         blank_ = std::min(held_.find_first_not_of(" \n", blank_), held_.size());
         if (blank_ == held_.size()) return;
@@ -62,8 +67,9 @@ class thinking_parser final : public output_parser {
         }
     }
 
-    /// The line breaks at both ends are the template's. What is held back begins with `blank_` of
-    /// them, which are not looked at again.
+    /// Reports reasoning up to its closing tag. Line breaks at its two ends are not part of it, so
+    /// those at the end of the text so far are held back: they are the first `blank_` bytes of
+    /// held_, which need not be searched again.
     void thinking(std::vector<answer_piece>& out) {
         if (!begun_) {
             held_.erase(0, held_.find_first_not_of('\n'));
@@ -82,7 +88,7 @@ class thinking_parser final : public output_parser {
         } else {
             blank_ = 0;
             held_.erase(0, close + close_tag_.size());
-            stage_ = stage::behind;
+            stage_ = stage::after_thinking;
         }
     }
 
@@ -92,6 +98,7 @@ class thinking_parser final : public output_parser {
         if (first != std::string::npos) stage_ = stage::rest;
     }
 
+    /// Gives the text that was held back to the parser of the rest.
     void hand_on(std::vector<answer_piece>& out) {
         append_pieces(out, rest_->push(held_));
         held_.clear();

@@ -10,15 +10,16 @@ namespace semantic::engine {
 
 namespace {
 
-/// Compact JSON up to some place, and how to end it there.
+/// The begin of a JSON object in compact form, with what is needed to complete it.
 struct reading {
     std::string out;
-    std::string open;      // brackets of `out` that are not closed
-    std::size_t sure = 0;  // end in `out` of the last value or opening bracket
-    bool in_string = false;
-    bool is_json = true;
+    std::string open;        // brackets of `out` that are not closed
+    std::size_t sure = 0;    // end in `out` of the last value or opening bracket
+    bool in_string = false;  // the text ended inside of a string
+    bool is_json = true;     // false: the text is no begin of an object
 };
 
+/// Reads as much of an object as `text` has.
 reading read_object(std::string_view text) {
     reading made;
     json_stream stream;
@@ -33,14 +34,16 @@ reading read_object(std::string_view text) {
     for (const char c : text) {
         const bool is_outside = stream.depth() == 0 && stream.at() == json_stream::state::open;
         if (is_outside && c != '{' && !is_json_space(c)) made.is_json = false;
-        // A number ends with what follows it: a blank in between marks its end.
+        // json_stream writes a number when the character after it has come. A blank in front of the
+        // comma ends it, so that `sure` is set before the comma.
         if (made.is_json && c == ',' && !stream.in_string()) take(' ');
         if (made.is_json) take(c);
         if (!made.is_json) return made;
     }
     made.in_string = stream.in_string();
     if (made.in_string || made.open.empty()) return made;
-    // A blank ends a number; a word that it ends is none.
+    // A number at the end counts as complete, which a blank shows. The begin of a word such as
+    // "tru" does not: the blank makes it malformed, and `made` stays as it was.
     json_stream ended = stream;
     std::string more = made.out;
     if (ended.push(' ', more) == json_stream::state::malformed || !ended.awaits_end()) return made;
@@ -53,14 +56,15 @@ bool is_hex(char c) {
     return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f') || (c >= 'A' && c <= 'F');
 }
 
+/// Whether the text ends with a backslash that begins an escape, and is not one itself.
 bool ends_in_backslash(std::string_view text) {
     const std::size_t last = text.find_last_not_of('\\');
     const std::size_t count = text.size() - (last == std::string_view::npos ? 0 : last + 1);
     return count % 2 == 1;
 }
 
-/// Where an escape `\uXXXX` of up to `digits_max` digits begins that is the end of `text`; npos:
-/// none is.
+/// The position of an escape \uXXXX with at most `digits_max` digits so far that ends `text`; npos
+/// when there is none.
 std::size_t unicode_escape_at_end(std::string_view text, std::size_t digits_max) {
     std::size_t digits = 0;
     while (digits < digits_max && digits < text.size() && is_hex(text[text.size() - 1 - digits]))
@@ -71,13 +75,14 @@ std::size_t unicode_escape_at_end(std::string_view text, std::size_t digits_max)
     return before.size() - 2;
 }
 
+/// Whether the escape is the first of the two that encode a character beyond U+FFFF.
 bool is_first_half(std::string_view escape) {
     return escape.size() == 6 && (escape[2] == 'd' || escape[2] == 'D') &&
            std::string_view("89abAB").find(escape[3]) != std::string_view::npos;
 }
 
-/// Without the beginning of an escape at the end of a string that is open, and without half of a
-/// character.
+/// `text`, which ends inside of a JSON string, without an escape at its end that is incomplete, or
+/// that is only the first half of a character.
 std::string_view without_begun_escape(std::string_view text) {
     if (const std::size_t at = unicode_escape_at_end(text, 3); at != std::string_view::npos)
         text = text.substr(0, at);

@@ -12,8 +12,11 @@
 
 namespace semantic::engine {
 
+/// Reads the text of one call piece by piece and makes the tool's name and its arguments of it.
 class call_reader {
   public:
+    /// open: the call goes on. whole: it has ended and is complete. malformed: it is no call, so
+    /// its text belongs to the answer.
     enum class state { open, whole, malformed };
 
     virtual ~call_reader() = default;
@@ -39,6 +42,7 @@ class call_reader {
     }
 
   protected:
+    // A derived reader ends the reading by one of these.
     void fail() noexcept { state_ = state::malformed; }
     void done() noexcept { state_ = state::whole; }
 

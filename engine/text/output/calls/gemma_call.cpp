@@ -26,7 +26,8 @@ constexpr std::array<std::string_view, 2> gemma4_closers{"<tool_call|>", "<|tool
 constexpr gemma_marks function_gemma{"<escape>", function_gemma_closers};
 constexpr gemma_marks gemma4{"<|\"|>", gemma4_closers};
 
-/// Writes what it reads as JSON, which goes through the same checks as everybody's.
+/// Reads a call by translating its arguments to JSON, which a json_stream then checks. Text that
+/// cannot be decided yet waits in held_.
 class gemma_reader final : public call_reader {
   public:
     explicit gemma_reader(const gemma_marks& marks) : marks_(marks) {}
@@ -43,10 +44,14 @@ class gemma_reader final : public call_reader {
     std::span<const std::string_view> closers() const override { return marks_.closers; }
 
   private:
+    /// What is read next: the name, a bracket or separator, a text between the format's quotes, a
+    /// text between JSON's quotes, a bare key, or a bare value.
     enum class stage { name, parts, quoted, plain_quoted, key, word };
 
     std::string_view rest() const { return std::string_view(held_).substr(taken_); }
 
+    /// Each of the following reads one item. Returns: false when more text is needed, or the call
+    /// has ended.
     bool step() {
         switch (stage_) {
             case stage::name:
@@ -85,6 +90,7 @@ class gemma_reader final : public call_reader {
         return true;
     }
 
+    /// Adds JSON to the arguments. Its last bracket ends the call.
     void write(std::string_view json) {
         for (const char c : json) json_.push(c, arguments_);
         if (json_.at() == json_stream::state::malformed) fail();
@@ -96,7 +102,7 @@ class gemma_reader final : public call_reader {
         write(escaped);
     }
 
-    /// One bracket, separator or the beginning of a key or value.
+    /// Reads a bracket or a separator, or finds out what begins here.
     bool read_part() {
         while (taken_ < held_.size() && is_json_space(held_[taken_])) ++taken_;
         if (rest().empty()) return false;
@@ -126,6 +132,7 @@ class gemma_reader final : public call_reader {
     bool read_quoted() {
         const std::size_t end = held_.find(marks_.quote, taken_);
         const bool is_open = end == std::string::npos;
+        // Without a closing quote all is text but an end that may be the begin of one.
         const std::size_t sure = is_open ? held_.size() - begun_mark(rest(), marks_.quote) : end;
         write_text(std::string_view(held_).substr(taken_, sure - taken_));
         taken_ = sure;
@@ -136,7 +143,7 @@ class gemma_reader final : public call_reader {
         return true;
     }
 
-    /// A string as JSON has it.
+    /// Reads a string that the model wrote as in JSON.
     bool read_plain_quoted() {
         while (taken_ < held_.size() && state_ == state::open) {
             write(std::string_view(held_).substr(taken_++, 1));
@@ -160,7 +167,8 @@ class gemma_reader final : public call_reader {
         return state_ == state::open;
     }
 
-    /// A number or a word; anything else is a string that the model forgot to quote.
+    /// Reads a number, true, false or null. Anything else counts as a string whose quotes the model
+    /// forgot.
     bool read_word() {
         const std::size_t end = rest().find_first_of(",{}[]");
         if (end == std::string_view::npos) {

@@ -16,9 +16,11 @@ namespace {
 
 using json_state = json_stream::state;
 
-// Models close a call with what closes its result, too.
+// The second is the tag that closes a tool's result: some models confuse the two.
 constexpr std::array<std::string_view, 2> hermes_closers{"</tool_call>", "</tool_response>"};
 
+/// Reads a call that is one JSON object with its name and arguments. The kinds differ in how much
+/// may be missing (see call_object).
 class json_call_reader final : public call_reader {
   public:
     explicit json_call_reader(call_object kind) : kind_(kind) {}
@@ -43,22 +45,24 @@ class json_call_reader final : public call_reader {
     }
 
   private:
+    /// Which member's value is being read; written_arguments are JSON inside of a JSON string.
     enum class part { other, name, arguments, written_arguments };
 
-    /// Returns: false when `c` is after the call.
+    /// Reads one character. Returns: false when it comes after the call and does not belong to it.
     bool take(char c) {
         if (ended_) return take_second_brace(c);
         if (kind_ == call_object::hermes && c == '<' && lacks_a_brace()) {
             finish();
             return false;
         }
-        // Some templates show the call between doubled braces, and their models write it so.
-        if (kind_ != call_object::llama3 && c == '{' && behind_first_brace_) {
+        // The examples of some templates have doubled braces ({{...}}), which their models copy.
+        // The second one is skipped here.
+        if (kind_ != call_object::llama3 && c == '{' && after_first_brace_) {
             doubled_ = true;
-            behind_first_brace_ = false;
+            after_first_brace_ = false;
             return true;
         }
-        behind_first_brace_ = json_.depth() == 0 && c == '{';
+        after_first_brace_ = json_.depth() == 0 && c == '{';
         if (json_.depth() == 0 && c != '{' && !is_json_space(c)) return fail(), true;
         if (json_.depth() == 1 && json_.awaits_value() && !is_json_space(c)) begin_member(c);
         if (state_ != state::open) return true;
@@ -72,18 +76,22 @@ class json_call_reader final : public call_reader {
         return true;
     }
 
+    /// After a complete object that began with doubled braces: waits for the second closing brace.
+    /// The call also ends without it.
     bool take_second_brace(char c) {
         if (is_json_space(c)) return true;
         finish();
         return c == '}';
     }
 
-    /// All has been said but the brace that closes the call.
+    /// Whether the call is complete except for its last brace, which models forget at times.
     bool lacks_a_brace() const {
         return kind_ == call_object::hermes && json_.depth() == 1 && json_.awaits_end() &&
                !name_.empty() && has_arguments_;
     }
 
+    /// Called at the first character of a value of the outermost object: decides by its key what
+    /// the value is. Fails where the key or the value's type makes the object no call.
     void begin_member(char c) {
         const std::string& key = json_.key();
         part_ = part::other;
@@ -99,6 +107,8 @@ class json_call_reader final : public call_reader {
         }
     }
 
+    /// Adds checked JSON to the member that is being read. Once its value has ended the name is
+    /// decoded.
     void take_piece(const std::string& piece) {
         if (part_ == part::other) return;
         std::string& target = part_ == part::name        ? name_json_
@@ -113,6 +123,7 @@ class json_call_reader final : public call_reader {
         part_ = part::other;
     }
 
+    /// Ends the call: as complete when it has what its kind demands.
     void finish() {
         if (!written_.empty()) take_written_arguments();
         if (!has_arguments_ && kind_ == call_object::hermes) arguments_ = "{}";
@@ -124,7 +135,7 @@ class json_call_reader final : public call_reader {
         }
     }
 
-    /// Arguments that are JSON inside of a string.
+    /// Decodes arguments that are JSON inside of a string. Fails when the text is no JSON object.
     void take_written_arguments() {
         const std::string text = text_of_json(written_);
         json_stream checked;
@@ -141,11 +152,12 @@ class json_call_reader final : public call_reader {
     std::string name_json_;
     std::string written_;
     bool has_arguments_ = false;
-    bool behind_first_brace_ = false;
+    bool after_first_brace_ = false;
     bool doubled_ = false;
     bool ended_ = false;
 };
 
+/// Reads the object of arguments of a call whose name is known.
 class arguments_reader final : public call_reader {
   public:
     explicit arguments_reader(std::string name) { name_ = std::move(name); }
@@ -165,7 +177,8 @@ class arguments_reader final : public call_reader {
         return at;
     }
 
-    /// What was cut may not have begun yet.
+    /// A call whose arguments never began has none, unless a limit cut the answer off: then they
+    /// might have followed.
     void end(bool was_cut) override {
         if (was_cut || state_ != state::open || json_.depth() > 0) return;
         arguments_ = "{}";
@@ -176,7 +189,9 @@ class arguments_reader final : public call_reader {
     json_stream json_;
 };
 
-/// The text before the arguments ends at their brace, which no name has.
+/// Reads calls with a head in front of a JSON object, such as a name and marks. The head ends at
+/// the object's brace, since no name contains one. Another reader, made by read_head(), then reads
+/// the object.
 class headed_reader : public call_reader {
   public:
     std::size_t read(std::string_view text) override {
@@ -205,10 +220,12 @@ class headed_reader : public call_reader {
   private:
     static constexpr std::size_t head_bytes_max = 512;
 
-    /// Returns: what reads on from the brace; null when the head begins no call.
+    /// Returns: the reader of the object after `head`; null when the head begins no call.
     virtual std::unique_ptr<call_reader> read_head(std::string_view head) = 0;
+    /// Whether the text so far can still become a head.
     virtual bool could_be_head(std::string_view) const { return true; }
 
+    /// Takes over what the inner reader has read so far.
     void take_inner() {
         name_ = inner_->name();
         arguments_ += inner_->arguments().substr(arguments_.size());
@@ -225,6 +242,7 @@ std::string_view without_space(std::string_view text) {
     return text;
 }
 
+/// Whether this can be a tool's name: letters, digits, characters beyond ASCII and a few others.
 bool is_name(std::string_view text) {
     return !text.empty() && text.size() <= 256 && std::all_of(text.begin(), text.end(), [](char c) {
         const auto byte = static_cast<unsigned char>(c);
@@ -237,16 +255,19 @@ constexpr std::array<std::string_view, 1> list_closers{"]"};
 constexpr std::array<std::string_view, 2> nemotron_closers{"]", "</TOOLCALL>"};
 constexpr std::array<std::string_view, 2> listed_closers{"]", "</tool_calls>"};
 
-/// [{"name": ..., "arguments": ...}, ...], or such objects one after the other.
+/// Reads one call of [{"name": ..., "arguments": ...}, ...], or of such objects one after the
+/// other. next() makes the reader of the following one.
 class list_reader : public headed_reader {
   public:
     using closer_span = std::span<const std::string_view>;
 
+    /// Where the call is: first, so that it is not known yet whether a list begins; in a list; or
+    /// among objects without a list.
     enum class position { first, listed, loose };
 
     list_reader(closer_span closers, position where) : closers_(closers), position_(where) {}
 
-    /// Outside of a list the bracket that ends one, which is the first, closes nothing.
+    /// Outside of a list the first closer, the list's bracket, is none.
     closer_span closers() const override {
         return position_ == position::listed ? closers_ : closers_.subspan(1);
     }
@@ -280,7 +301,8 @@ class list_reader : public headed_reader {
     position position_;
 };
 
-/// A list of objects, or NAME[ARGS]{...}, with or without [CALL_ID] and [ARGS].
+/// Mistral's calls: a list of objects, or NAME[CALL_ID]...[ARGS]{...}, where either mark may be
+/// missing.
 class mistral_reader final : public list_reader {
   public:
     mistral_reader() : list_reader(list_closers, position::first) {}
@@ -309,7 +331,7 @@ constexpr std::string_view json_fence = "```json";
 constexpr std::array<std::string_view, 3> deepseek_closers{"```", "<｜tool▁call▁end｜>",
                                                            "<｜tool▁calls▁end｜>"};
 
-/// function<sep>NAME\n```json\n{...}\n```, or NAME<sep>{...}.
+/// DeepSeek's calls: function<sep>NAME\n```json\n{...}\n```, or NAME<sep>{...}.
 class deepseek_reader final : public headed_reader {
   public:
     std::span<const std::string_view> closers() const override { return deepseek_closers; }
@@ -338,7 +360,8 @@ constexpr std::string_view kimi_separator = "<|tool_call_argument_begin|>";
 constexpr std::array<std::string_view, 2> kimi_closers{"<|tool_call_end|>",
                                                        "<|tool_calls_section_end|>"};
 
-/// functions.NAME:0<|tool_call_argument_begin|>{...}: an id that says the name.
+/// Kimi's calls: functions.NAME:0<|tool_call_argument_begin|>{...}. The head is the call's id,
+/// which contains the tool's name and ends with the call's number.
 class kimi_reader final : public headed_reader {
   public:
     std::span<const std::string_view> closers() const override { return kimi_closers; }

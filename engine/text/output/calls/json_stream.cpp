@@ -21,12 +21,14 @@ bool is_number_part(char c) {
     return is_digit(c) || c == '-' || c == '+' || c == '.' || c == 'e' || c == 'E';
 }
 
+/// The number of digits in a row from `at`.
 std::size_t digits_at(std::string_view text, std::size_t at) {
     std::size_t end = at;
     while (end < text.size() && is_digit(text[end])) ++end;
     return end - at;
 }
 
+/// Whether `text` is a number by JSON's grammar.
 bool is_number(std::string_view text) {
     std::size_t at = text.starts_with('-') ? 1 : 0;
     const std::size_t whole = digits_at(text, at);
@@ -103,6 +105,8 @@ json_stream::state json_stream::push(char c, std::string& out) {
     return state_;
 }
 
+/// Reads a character between strings, words and numbers: a bracket, a separator, or the first
+/// character of one of those.
 void json_stream::structure(char c, std::string& out) {
     switch (next_) {
         case expects::item:
@@ -133,6 +137,7 @@ void json_stream::structure(char c, std::string& out) {
     }
 }
 
+/// Reads the first character of a value. Numbers and words are collected in text_ until they end.
 void json_stream::begin_value(char c, std::string& out) {
     if (c == '{' || c == '[') {
         if (depth() >= call_depth_max) return fail();
@@ -160,6 +165,8 @@ void json_stream::close(char c, std::string& out) {
     value_ended();
 }
 
+/// Reads a character of a string or the quote that ends it. Escapes are checked and kept as they
+/// are.
 void json_stream::in_string(char c, std::string& out) {
     const bool is_own_key = is_key_ && depth() == 1;
     if (escape_ > 1) {
@@ -188,6 +195,7 @@ void json_stream::in_string(char c, std::string& out) {
     if (is_own_key) key_ += c;
 }
 
+/// Reads a character of true, false or null.
 void json_stream::in_word(char c, std::string& out) {
     text_ += c;
     const auto begins = [&](std::string_view word) { return word.starts_with(text_); };

@@ -15,6 +15,7 @@ namespace {
 
 namespace json = boost::json;
 
+/// A null value when the text is no JSON.
 json::value parsed(std::string_view schema) {
     boost::system::error_code error;
     json::parse_options options;
@@ -23,13 +24,14 @@ json::value parsed(std::string_view schema) {
     return error ? json::value() : made;
 }
 
+/// The schema's member "properties"; null when it has none.
 const json::object* properties_of(const json::value& schema) {
     const json::object* root = schema.if_object();
     const json::value* found = root == nullptr ? nullptr : root->if_contains("properties");
     return found == nullptr ? nullptr : found->if_object();
 }
 
-// Types of JSON schema.
+// The types of JSON schema as bits, so that a parameter's types are one number. 0: any type.
 constexpr std::uint8_t null_type = 1, boolean_type = 2, string_type = 4, array_type = 8,
                        object_type = 16, number_type = 32, integer_type = 64;
 
@@ -54,7 +56,8 @@ std::uint8_t type_of(const json::value& value) {
     return integer_type;
 }
 
-/// A name that no schema should have is a type of its own, so that it allows nothing.
+/// The bit of a type's name; 0 when `name` is no string. An unknown name gets a bit that no value
+/// has, so that it allows no value, whereas 0 would allow all.
 std::uint8_t type_named(const json::value& name) {
     constexpr std::uint8_t other_type = 128;
     static constexpr std::array<std::pair<std::string_view, std::uint8_t>, 7> names{
@@ -71,7 +74,8 @@ std::uint8_t type_named(const json::value& name) {
     return other_type;
 }
 
-/// What a schema says of types, looking into its alternatives. A reference says nothing.
+/// The types that a schema allows, including those of its alternatives; 0 when it does not restrict
+/// them. References ($ref) are not followed, nor alternatives nested deeper than 8 levels.
 std::uint8_t types_in(const json::value& schema, int depth) {
     const json::object* rules = schema.if_object();
     if (rules == nullptr || depth > 8) return 0;
@@ -91,6 +95,7 @@ std::uint8_t types_in(const json::value& schema, int depth) {
     return found;
 }
 
+/// Whether a parameter of types `allowed` may have a value of `type`. An integer is a number, too.
 bool allows(std::uint8_t allowed, std::uint8_t type) {
     if (allowed == 0 || (allowed & type) != 0) return true;
     return type == integer_type && (allowed & number_type) != 0;
@@ -102,6 +107,7 @@ std::string_view trimmed_view(std::string_view text) {
     return text;
 }
 
+/// The JSON text without white space between its parts; empty when it is no JSON.
 std::string compact(std::string_view text) {
     json_stream checked;
     std::string out;
@@ -110,6 +116,7 @@ std::string compact(std::string_view text) {
     return checked.at() == json_stream::state::whole ? out : std::string();
 }
 
+/// `text` as a JSON string.
 std::string string_of(std::string_view text) {
     std::string out = "\"";
     for (const char c : text) append_escaped(out, c);

@@ -17,14 +17,14 @@ constexpr std::array<std::string_view, 1> fence_closers{"```"};
 constexpr std::array<std::string_view, 1> tag_closers{"</function_calls>"};
 constexpr std::array<std::string_view, 2> python_list_closers{"]", "<|tool_call_end|>"};
 constexpr std::size_t word_bytes_max = 512;  // of a name or a number
-constexpr char splat = '*';                  // the level of f(**{...})
+constexpr char splat = '*';  // in levels_: the dict of f(**{...}), whose items are arguments
 
 bool begins_name(char c) { return std::isalpha(static_cast<unsigned char>(c)) != 0 || c == '_'; }
 bool in_name(char c) {
     return begins_name(c) || std::isdigit(static_cast<unsigned char>(c)) != 0 || c == '.';
 }
 
-/// JSON of a word that is a literal; empty: it is none.
+/// The JSON of a Python word such as True, or of JSON's own word; empty for any other.
 std::string_view json_of_word(std::string_view word) {
     if (word == "True" || word == "true") return "true";
     if (word == "False" || word == "false") return "false";
@@ -32,9 +32,11 @@ std::string_view json_of_word(std::string_view word) {
     return {};
 }
 
-/// Writes what it reads as JSON, which goes through the same checks as everybody's.
+/// Reads a call by translating its arguments to JSON, which a json_stream then checks. It works one
+/// character at a time, so that no text has to wait.
 class python_reader final : public call_reader {
   public:
+    /// What the calls are written in: a fence (```tool_code), tags, or a list between brackets.
     enum class frame { fence, tags, list };
 
     /// `awaits_list`: the bracket that opens the list has not been read yet.
@@ -63,26 +65,27 @@ class python_reader final : public call_reader {
     enum class stage {
         before_name,
         name,
-        behind_name,
-        item,  // of what is open, or its end
+        after_name,
+        item,  // the next one of the open bracket, or the bracket's end
         keyword,
-        behind_keyword,
+        after_keyword,
         value,
         word,
-        behind_value,
+        after_value,
         colon,
-        quotes,  // that open a text
+        quotes,  // one, two or three of them: "", "..." or """..."""
         text,
-        behind_call
+        after_call
     };
 
-    /// Returns: false when the next stage is to look at `c` again.
+    /// Reads one character. Returns: false when the stage has changed without taking it, so that
+    /// the new stage must read it.
     bool take(char c) {
         switch (stage_) {
             case stage::name:
                 return take_name(c);
             case stage::keyword:
-                return in_word(c, in_name(c), stage::behind_keyword);
+                return in_word(c, in_name(c), stage::after_keyword);
             case stage::word:
                 return take_word(c);
             case stage::quotes:
@@ -95,27 +98,27 @@ class python_reader final : public call_reader {
         return is_json_space(c) || take_part(c);
     }
 
-    /// Between words and texts, where white space says nothing.
+    /// Reads a character between words and texts, where white space has no meaning.
     bool take_part(char c) {
         switch (stage_) {
             case stage::before_name:
                 return before_name(c), true;
-            case stage::behind_name:
-                return behind_name(c), true;
+            case stage::after_name:
+                return after_name(c), true;
             case stage::item:
                 return begin_item(c);
-            case stage::behind_keyword:
-                return behind_keyword(c);
+            case stage::after_keyword:
+                return after_keyword(c);
             case stage::value:
                 return begin_value(c), true;
-            case stage::behind_value:
-                return behind_value(c), true;
+            case stage::after_value:
+                return after_value(c), true;
             case stage::colon:
                 if (c != ':') fail();
                 write(":");
                 stage_ = stage::value;
                 return true;
-            case stage::behind_call:
+            case stage::after_call:
                 if (c == ')') done();
                 if (c != ')') fail();
                 return true;
@@ -127,10 +130,11 @@ class python_reader final : public call_reader {
 
     // ---- the name
 
+    /// One comma or semicolon may come between two calls.
     void before_name(char c) {
         if (awaits_list_) {
             awaits_list_ = false;
-            // One call may come without its list.
+            // A single call may be written without the list around it.
             if (c == '[') return;
         }
         if (begins_name(c)) {
@@ -143,10 +147,12 @@ class python_reader final : public call_reader {
         }
     }
 
-    /// Tools may have hyphens in their names.
-    bool take_name(char c) { return in_word(c, in_name(c) || c == '-', stage::behind_name); }
+    /// Names of tools may have hyphens, unlike Python's.
+    bool take_name(char c) { return in_word(c, in_name(c) || c == '-', stage::after_name); }
 
-    void behind_name(char c) {
+    /// Begins the arguments. A call within print(...), which models write in tool_code, counts as
+    /// if it had no print around it, unless there is a tool of that name.
+    void after_name(char c) {
         if (c != '(') return fail();
         if (word_ == "print" && !is_printed_ && !tools_.has("print")) {
             is_printed_ = is_separated_ = true;
@@ -162,6 +168,8 @@ class python_reader final : public call_reader {
         stage_ = stage::item;
     }
 
+    /// Adds `c` to the word if it `is_part` of it; otherwise ends the word. Returns: whether `c`
+    /// was taken.
     bool in_word(char c, bool is_part, stage next_stage) {
         if (!is_part) {
             stage_ = next_stage;
@@ -178,6 +186,7 @@ class python_reader final : public call_reader {
         for (const char c : json) json_.push(c, arguments_);
         if (json_.at() == json_stream::state::malformed) fail();
     }
+    /// Separates an item from the one before it, if there is one.
     void write_comma() {
         if (json_.awaits_end()) write(",");
     }
@@ -187,19 +196,22 @@ class python_reader final : public call_reader {
         write(escaped);
     }
 
+    /// Whether the innermost open bracket is the call's own.
     bool are_arguments() const { return levels_.size() == 1; }
     bool closes(char c) const { return c == (levels_.back() == splat ? '}' : levels_.back()); }
 
+    /// Ends the innermost bracket. Tuples become arrays; the dict of ** has no JSON of its own.
     void close() {
         const char level = levels_.back();
         levels_.pop_back();
         if (level != splat) write(level == '}' || levels_.empty() ? "}" : "]");
-        stage_ = stage::behind_value;
+        stage_ = stage::after_value;
         if (!levels_.empty()) return;
-        stage_ = stage::behind_call;
+        stage_ = stage::after_call;
         if (!is_printed_ && state_ == state::open) done();
     }
 
+    /// Reads the begin of an argument, an array's item or a dict's key, or the bracket's end.
     bool begin_item(char c) {
         if (stars_ == 1 && c != splat) return fail(), true;
         if (stars_ == 2) return begin_splat(c), true;
@@ -234,6 +246,7 @@ class python_reader final : public call_reader {
         begin_text(c);
     }
 
+    /// Writes an argument's name.
     void write_key(std::string_view key) {
         ++place_;
         write_comma();
@@ -241,14 +254,16 @@ class python_reader final : public call_reader {
         for (const char c : key) write_character(c);
         write("\":");
     }
-    /// The parameter at this position.
+    /// Writes the name of an argument that came without one: that of the tool's parameter at this
+    /// position. Fails when there is none.
     void write_place() {
         const std::optional<std::string> key = tools_.parameter_at(name_, place_);
         if (!key) return fail();
         write_key(*key);
     }
 
-    bool behind_keyword(char c) {
+    /// After a word that was a keyword, if `c` is "=", or else a value without a name.
+    bool after_keyword(char c) {
         if (c == '=') {
             write_key(word_);
             stage_ = stage::value;
@@ -279,9 +294,10 @@ class python_reader final : public call_reader {
         return false;
     }
 
-    /// A word, or a number, which JSON writes with less liberty.
+    /// Writes a finished word or number. Python's spellings of numbers that JSON lacks (1_000, +1,
+    /// 1.) are changed; other words make it no call.
     void write_literal() {
-        stage_ = stage::behind_value;
+        stage_ = stage::after_value;
         if (begins_name(word_[0])) {
             const std::string_view json = json_of_word(word_);
             if (json.empty()) fail();
@@ -294,10 +310,10 @@ class python_reader final : public call_reader {
             !word_.empty() && (word_[0] == '-' || (word_[0] >= '0' && word_[0] <= '9'));
         if (!is_number) return fail();
         write(word_);
-        write(" ");  // ends it
+        write(" ");  // json_stream writes a number only when a character after it has ended it
     }
 
-    void behind_value(char c) {
+    void after_value(char c) {
         if (c == ',') {
             stage_ = stage::item;
         } else if (closes(c)) {
@@ -317,6 +333,7 @@ class python_reader final : public call_reader {
         stage_ = stage::quotes;
     }
 
+    /// Counts the quotes that open a text. Two and then something else were an empty text.
     bool take_quotes(char c) {
         if (c == quote_) {
             if (++quotes_ == 3) stage_ = stage::text;
@@ -332,10 +349,12 @@ class python_reader final : public call_reader {
 
     void end_text() {
         write("\"");
-        stage_ = is_key_ ? stage::colon : stage::behind_value;
+        stage_ = is_key_ ? stage::colon : stage::after_value;
         is_key_ = false;
     }
 
+    /// Reads a character inside of a text, which ends with as many quotes in a row as it began
+    /// with.
     void take_text(char c) {
         if (digits_left_ > 0) {
             if (std::isxdigit(static_cast<unsigned char>(c)) == 0) return fail();
@@ -352,6 +371,8 @@ class python_reader final : public call_reader {
         if (!is_escaped_) write_character(c);
     }
 
+    /// Reads the character after a backslash. Escapes that JSON does not have keep their backslash,
+    /// as in Python.
     void take_escaped(char c) {
         is_escaped_ = false;
         if (std::string_view("ntrbf\"\\").find(c) != std::string_view::npos) {
@@ -374,17 +395,17 @@ class python_reader final : public call_reader {
     json_stream json_;
     std::string levels_;  // what closes each bracket that is open
     std::string word_;
-    std::size_t place_ = 0;  // of the next argument
+    std::size_t place_ = 0;  // position of the next argument, from 0
     int stars_ = 0;
-    bool is_separated_ = false;
-    bool is_printed_ = false;
+    bool is_separated_ = false;  // the comma before the name has been read, or none may come
+    bool is_printed_ = false;    // the call is inside of print(...)
     bool is_number_ = false;
     bool is_key_ = false;
     char quote_ = '\0';
     int quotes_ = 0;  // one or three around the text that is open
     int run_ = 0;     // quotes in a row that may close it
     bool is_escaped_ = false;
-    int digits_left_ = 0;  // of a character's number
+    int digits_left_ = 0;  // hexadecimal digits of \uXXXX that must follow
 };
 
 }  // namespace

@@ -21,20 +21,21 @@ constexpr std::size_t tagged_name_bytes_max = 256;
 
 using mark_span = std::span<const std::string_view>;
 
+/// The tags of a format.
 struct tags {
     std::string_view name_open;  // in front of the name
     mark_span name_ends;         // the first of them ends the name
-    bool takes_name_end;         // it is a tag of the name's own
+    bool takes_name_end;         // that text belongs to the name, and not to what follows it
     std::string_view key_open;
     std::string_view key_close;
     std::string_view value_open;  // empty: the key's end is the value's beginning
-    bool has_attributes;          // between key_close and value_open; string="true" is one
+    bool has_attributes;          // between key_close and value_open, such as string="true"
     std::string_view value_close;
     std::string_view section_close;  // of a value between <![CDATA[ and this; empty: there is none
     mark_span ends;                  // of the call
-    bool takes_line_breaks;          // those at both ends of a value are the template's
-    mark_span closers;               // after the end
-    mark_span all_closers;           // after arguments that are JSON: the ends and the closers
+    bool takes_line_breaks;          // a line break at either end of a value is not part of it
+    mark_span closers;               // what may follow the end (see call_reader::closers())
+    mark_span all_closers;           // the same after arguments that are JSON: ends and closers
 };
 
 constexpr std::array<std::string_view, 1> tag_end{">"};
@@ -133,11 +134,13 @@ constexpr tags minicpm_tags{.name_open = "<function name=\"",
                             .closers = {},
                             .all_closers = minicpm_ends};
 
+/// Reads a call with its parameters between tags. Text that cannot be decided yet waits in held_.
+/// Where the model writes JSON instead, a reader of JSON (inner_) takes over.
 class tagged_reader final : public call_reader {
   public:
-    /// `behind_name_open`: what was read so far has opened the name.
-    tagged_reader(const tags& form, const offered_tools& tools, bool behind_name_open)
-        : form_(form), tools_(tools), stage_(behind_name_open ? stage::name : stage::start) {}
+    /// `after_name_open`: the tag in front of the name has been read.
+    tagged_reader(const tags& form, const offered_tools& tools, bool after_name_open)
+        : form_(form), tools_(tools), stage_(after_name_open ? stage::name : stage::start) {}
 
     std::size_t read(std::string_view text) override {
         if (inner_) return read_inner(text);
@@ -146,7 +149,8 @@ class tagged_reader final : public call_reader {
         while (state_ == state::open && !inner_ && step()) {
         }
         if (inner_) {
-            // What is left was in this text: nothing of it could have been said before.
+            // All that was not taken is from `text`, since nothing was held when the JSON began, so
+            // the number of its bytes that were read can be computed from it.
             const std::string left = held_.substr(taken_);
             held_.clear();
             return text.size() - left.size() + read_inner(left);
@@ -155,7 +159,8 @@ class tagged_reader final : public call_reader {
         return state_ == state::whole ? text.size() - held_.size() : text.size();
     }
 
-    /// Between two parameters the model may forget to close the call.
+    /// A call that ends between two parameters is complete although its closing tag is missing, if
+    /// the model ended it and no limit did.
     void end(bool was_cut) override {
         if (state_ != state::open) return;
         if (inner_) {
@@ -177,6 +182,7 @@ class tagged_reader final : public call_reader {
 
     std::string_view rest() const { return std::string_view(held_).substr(taken_); }
 
+    /// Has the reader of JSON read on.
     std::size_t read_inner(std::string_view text) {
         const std::size_t read = inner_->read(text);
         take_inner();
@@ -192,8 +198,8 @@ class tagged_reader final : public call_reader {
         while (taken_ < held_.size() && is_json_space(held_[taken_])) ++taken_;
     }
 
-    enum class met { yes, no, open };
-    /// Whether the rest begins with `mark`, which is then taken.
+    enum class met { yes, no, open };  // open: more text is needed to decide
+    /// Takes `mark` if the text that is left begins with it.
     met take(std::string_view mark) {
         if (rest().starts_with(mark)) {
             taken_ += mark.size();
@@ -202,7 +208,8 @@ class tagged_reader final : public call_reader {
         return mark.starts_with(rest()) ? met::open : met::no;
     }
 
-    /// Returns: false when more text is needed.
+    /// Each of the following reads one item. Returns: false when more text is needed, or the call
+    /// has ended.
     bool step() {
         switch (stage_) {
             case stage::start:
@@ -224,7 +231,7 @@ class tagged_reader final : public call_reader {
     bool start() {
         skip_space();
         if (rest().empty()) return false;
-        // Models that learnt both forms fall back to JSON.
+        // Some models write the whole call as JSON, a form that they learnt, too.
         if (rest().front() == '{') {
             inner_ = make_json_call_reader(call_object::hermes);
             return false;
@@ -247,7 +254,7 @@ class tagged_reader final : public call_reader {
             }
         }
         std::string_view name = rest().substr(0, end);
-        // What ends the name may have begun.
+        // The last bytes may be the begin of what ends the name, so they are not checked as a name.
         if (end == std::string_view::npos) {
             std::size_t begun = 0;
             for (const std::string_view mark : form_.name_ends)
@@ -271,6 +278,7 @@ class tagged_reader final : public call_reader {
         return true;
     }
 
+    /// Reads the tag that begins a parameter, or that ends the call.
     bool between() {
         skip_space();
         if (rest().empty()) return false;
@@ -315,6 +323,8 @@ class tagged_reader final : public call_reader {
         return true;
     }
 
+    /// Reads up to where the parameter's value begins, and adds its name to the arguments. A value
+    /// that is text is added as it comes, others only when they are complete.
     bool before_value() {
         is_text_ = tools_.is_text(name_, key_);
         if (form_.has_attributes) {
@@ -334,7 +344,8 @@ class tagged_reader final : public call_reader {
         return true;
     }
 
-    /// Models that say whether a value is a string are believed, whatever the schema says.
+    /// Reads attributes up to the value. If one says whether the value is a string, it overrides
+    /// the tool's schema.
     bool read_attributes() {
         const std::size_t end = rest().find(form_.value_open);
         const std::string_view attributes = rest().substr(0, end);
@@ -346,6 +357,7 @@ class tagged_reader final : public call_reader {
         return true;
     }
 
+    /// Reads what may come in front of a value: a line break and the begin of a CDATA section.
     /// Returns: false when more text is needed.
     bool begin_value() {
         if (form_.takes_line_breaks) {
@@ -387,13 +399,15 @@ class tagged_reader final : public call_reader {
         return true;
     }
 
-    /// Shows what of a text is certain. What closes it may have begun, or the line break before.
+    /// Called in a value whose end has not come yet. Of a text it adds all but the bytes that may
+    /// be the begin of the closing tag or the line break in front of it. Of other values it notes
+    /// how far it has searched.
     void wait_in_value() {
         const std::size_t begun = begun_mark(rest(), value_close());
         std::size_t sure = held_.size() - begun;
         searched_ = sure;
         if (!is_text_) {
-            searched_ -= taken_;  // the text before it is dropped next
+            searched_ -= taken_;  // read() then drops the first taken_ bytes of held_
             return;
         }
         if (form_.takes_line_breaks && sure > taken_ && held_[sure - 1] == '\n') --sure;
@@ -423,13 +437,15 @@ class tagged_reader final : public call_reader {
     bool at_value_start_ = false;
     bool in_section_ = false;  // the value is in a CDATA section
     bool has_json_arguments_ = false;
-    std::unique_ptr<call_reader> inner_;  // of a call, or of arguments, that are JSON
+    std::unique_ptr<call_reader> inner_;  // reads a call, or its arguments, written as JSON
 };
 
+/// Makes a reader of `form`. `opener`: the mark that began the call; it may be the tag in front of
+/// the name.
 std::unique_ptr<call_reader> read_tagged(const tags& form, const offered_tools& tools,
                                          std::string_view opener) {
-    const bool behind_name_open = !form.name_open.empty() && opener == form.name_open;
-    return std::make_unique<tagged_reader>(form, tools, behind_name_open);
+    const bool after_name_open = !form.name_open.empty() && opener == form.name_open;
+    return std::make_unique<tagged_reader>(form, tools, after_name_open);
 }
 
 }  // namespace
