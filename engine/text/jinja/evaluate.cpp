@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The expressions of a run.
+// Evaluates the template's expressions. at_ is set again after each operand, so that an error names
+// the place of the operation and not that of the operand evaluated last.
 
 #include <algorithm>
 
@@ -78,6 +79,7 @@ value interpreter::evaluate(const expression& e, const scope_ptr& context) {
     return {};
 }
 
+/// The value of a name: from the innermost scope that has it, else a global, else undefined.
 value interpreter::name(const expression& e, const scope_ptr& context) const {
     for (const scope* at = context.get(); at != nullptr; at = at->outer.get()) {
         if (const value* found = at->find(e.id)) return *found;
@@ -113,6 +115,8 @@ value interpreter::concat(const expression& e, const scope_ptr& context) {
     return out;
 }
 
+/// Evaluates a chain such as a < b < c: each operand once, and only up to the first comparison that
+/// is false.
 value interpreter::compare(const expression& e, const scope_ptr& context) {
     value left = evaluate_part(e, 0, context);
     value result;
@@ -145,6 +149,8 @@ value interpreter::slice(const expression& e, const scope_ptr& context) {
     return slice_of(object, start, stop, step, left_);
 }
 
+/// Evaluates a call's arguments, with those of * and ** unpacked. Fails when a name is given twice
+/// by **.
 arguments interpreter::given(const call_arguments& args, const scope_ptr& context) {
     arguments out;
     out.positional.reserve(args.positional.size());
@@ -165,7 +171,7 @@ arguments interpreter::given(const call_arguments& args, const scope_ptr& contex
         for (const auto& [key, item] : dict->items) {
             if (!key.is_text()) fail("keywords must be strings");
             const std::string& name = key.as_text()->bytes();
-            left_.spend(out.named.size() / 8);
+            left_.spend(out.named.size() / 8);  // for the search below
             for (const auto& [other, own] : out.named) {
                 if (other.bytes() == name)
                     fail("got multiple values for keyword argument '" + name + "'");
@@ -178,6 +184,7 @@ arguments interpreter::given(const call_arguments& args, const scope_ptr& contex
 
 namespace {
 
+/// Whether this calls a list's append() or pop().
 bool changes_list(const value& object, const expression& callee) {
     const list_object* list = object.as_list();
     return callee.kind == expression_kind::attribute && list != nullptr &&
@@ -186,9 +193,11 @@ bool changes_list(const value& object, const expression& callee) {
 
 }  // namespace
 
-/// list.append(item), list.pop(index)
+/// Calls list.append(item) or list.pop(index), which only templates that need it may (see
+/// limits::lists_change). Only texts and numbers can be appended, so that no list contains itself.
 value interpreter::change_list(const value& object, std::string_view method, const arguments& all) {
-    // Lists belong to one run; other references to this one see the change, as in Python.
+    // The cast is safe: lists belong to one run, which has one thread. Other references to this
+    // list see the change, as in Python.
     auto& items = const_cast<std::vector<value>&>(object.as_list()->items);
     if (method == "append") {
         const bound_arguments given("append", all, {"object"});
@@ -213,9 +222,11 @@ value interpreter::change_list(const value& object, std::string_view method, con
     return taken;
 }
 
+/// Calls a function, a macro or a method. `caller`: in a call block, the macro of its body, which
+/// the callee gets as the argument `caller`; null elsewhere.
 value interpreter::call(const expression& e, const scope_ptr& context, const value* caller) {
     const expression& callee = *e.parts[0];
-    // Methods are called where they are found, without becoming values.
+    // A method is called directly: making a value of it first would take longer.
     value object;
     const named_method* method = nullptr;
     if (callee.kind == expression_kind::attribute) {
@@ -246,6 +257,7 @@ value interpreter::call(const expression& e, const scope_ptr& context, const val
     return found->call(left_, all);
 }
 
+/// Applies a filter to its operand or, in a filter or set block, to the block's text.
 value interpreter::filtered(const expression& e, const scope_ptr& context) {
     value input;
     if (e.parts[0] == nullptr) {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What every template finds without being given it.
+// The functions that every template can call: range(), dict(), namespace(), raise_exception() and
+// strftime_now().
 
 #include <array>
 #include <ctime>
@@ -39,7 +40,8 @@ value range(budget& left, arguments& given) {
     return list_ptr(std::move(made));
 }
 
-/// dict(mapping, key=item ...); a mapping may be a list of pairs.
+/// The pairs that the arguments of dict(mapping, key=item, ...) name; the mapping may also be a
+/// list of pairs.
 std::vector<std::pair<value, value>> pairs_of(const arguments& given, budget& left) {
     std::vector<std::pair<value, value>> pairs;
     if (given.positional.size() > 1) fail("dict expected at most 1 argument");
@@ -63,12 +65,14 @@ std::vector<std::pair<value, value>> pairs_of(const arguments& given, budget& le
 
 value new_dict(budget& left, arguments& given) { return make_dict(pairs_of(given, left), left); }
 
+/// Ends the run with an error of the template's own; never returns.
 value raise_exception(budget& left, arguments& given) {
     const bound_arguments bound("raise_exception", given, {"message"});
     fail(to_text(bound.required(0), left).bytes(), error_kind::raised);
 }
 
-/// The day, at midnight, as C's strftime prints it.
+/// Prints `day` (as yyyy-mm-dd), at midnight, by the format of C's strftime(). Templates see this
+/// day instead of the clock, so that a conversation always renders to the same prompt.
 value strftime_now(const std::string& day, budget& left, arguments& given) {
     const bound_arguments bound("strftime_now", given, {"format"});
     static const marked_text none;
@@ -83,12 +87,14 @@ value strftime_now(const std::string& day, budget& left, arguments& given) {
     time.tm_mday = std::stoi(day.substr(8, 2));
     time.tm_isdst = 0;
     ::timegm(&time);  // fills in the day of the week and of the year
-    // An empty result and one that does not fit look alike; the blank distinguishes them.
+    // strftime() returns 0 for an empty result and for one that does not fit. With the blank, which
+    // is cut off again below, no result is empty.
     const std::string with_blank = format + " ";
     std::array<char, 4096> buffer{};
     const std::size_t size = std::strftime(buffer.data(), buffer.size(), with_blank.c_str(), &time);
     if (size == 0) fail("strftime_now: the result is too long");
-    // Which of its bytes a request's format has brought is not known.
+    // If any part of the format is from a request, all of the result counts as such, since it is
+    // not known which bytes came from where.
     return marked_text(std::string(buffer.data(), size - 1), !wanted.content().empty());
 }
 

@@ -41,8 +41,9 @@ interpreter::interpreter(const template_tree& tree, const dict_object& variables
 }
 
 interpreter::~interpreter() {
-    // Namespaces and macros can hold each other; each is emptied while the others still live, so
-    // that no chain of them is taken apart recursively.
+    // Namespaces and macros can refer to each other, also in a circle. Each is emptied while the
+    // lists here still own all of them, so that the circles are broken and no long chain is
+    // destroyed recursively.
     for (const auto& one : closures_) one->context.reset();
     for (const auto& one : namespaces_) one->items.clear();
 }
@@ -116,7 +117,7 @@ scope_ptr interpreter::inside(const scope_ptr& outer) {
     return made;
 }
 
-/// What `body` writes, as a text of its own.
+/// Runs `body` with its output collected. Returns: that output.
 marked_text interpreter::captured(const block& body, const scope_ptr& context) {
     marked_text text;
     marked_text* const before = std::exchange(out_, &text);
@@ -141,11 +142,13 @@ interpreter::flow interpreter::scoped(const statement& one, const scope_ptr& con
     return run(one.body, own);
 }
 
-/// The items that the filter of a for lets through.
+/// The items that a for statement runs over: those of its list for which its condition
+/// ({% for x in list if ... %}), if there is one, is true.
 list_ptr interpreter::loop_items(const statement& one, const scope_ptr& context) {
     const list_ptr all = items_of(evaluate(*one.parts[0], context), left_);
     if (one.parts[1] == nullptr && bounds_.lists_change) {
-        // The loop knows its neighbours, whatever its body does to the list.
+        // The body may change the list, while loop.previtem, loop.nextitem and loop.length must not
+        // change. So the loop gets a copy.
         left_.spend_items(all->items.size());
         return std::make_shared<list_object>(*all);
     }
@@ -170,7 +173,8 @@ interpreter::flow interpreter::loop_over(const statement& one, const list_ptr& i
                                          const scope_ptr& context) {
     auto state = std::make_shared<loop_object>();
     state->items = items;
-    // What `changed` remembers may hold the loop itself.
+    // The arguments that loop.changed() remembers may contain the loop itself. They are dropped at
+    // the end, so that it does not keep itself alive.
     const struct forgetting {
         loop_object& called;
         ~forgetting() { called.last_changed.clear(); }
@@ -179,7 +183,8 @@ interpreter::flow interpreter::loop_over(const statement& one, const list_ptr& i
     for (std::size_t i = 0; i < items->items.size(); ++i) {
         left_.spend();
         state->index0 = i;
-        // A macro may have kept the scope of the last round.
+        // The scope is used again for each round, unless a macro that was defined in the round
+        // before still refers to it.
         if (own.use_count() > 1) own = inside(context);
         own->own.clear();
         if (loop_name_) own->set(*loop_name_, value(state));
@@ -189,6 +194,8 @@ interpreter::flow interpreter::loop_over(const statement& one, const list_ptr& i
     return flow::on;
 }
 
+/// Assigns to a name, to an attribute of a namespace, or, part by part, to a tuple of these. Fails
+/// when the object is no namespace, or the number of parts differs.
 void interpreter::assign(const target& to, const value& assigned, const scope_ptr& context) {
     left_.spend();
     if (to.is == target::form::name) return context->set(to.id, assigned);
@@ -217,6 +224,8 @@ void interpreter::set(const statement& one, const scope_ptr& context) {
     assign(one.targets[0], evaluate(*one.parts[0], context), context);
 }
 
+/// {% set name %}...{% endset %}: assigns the body's output, after the tag's filters if it has
+/// some.
 void interpreter::set_block(const statement& one, const scope_ptr& context) {
     const marked_text text = captured(one.body, inside(context));
     value assigned = text;
@@ -237,6 +246,8 @@ void interpreter::filter_block(const statement& one, const scope_ptr& context) {
     write(to_text(filter, left_));
 }
 
+/// {% call f() %}...{% endcall %}: calls f() with the body as the macro `caller`, and writes the
+/// result.
 void interpreter::call_block(const statement& one, const scope_ptr& context) {
     const value caller = macro(*one.called, context);
     at_ = one.parts[0]->at;

@@ -7,6 +7,7 @@
 
 namespace semantic::engine::jinja {
 
+/// Makes a callable value of a macro, which sees the scope in which it was defined.
 value interpreter::macro(const signature& called, const scope_ptr& context) {
     auto closure = std::make_shared<macro_closure>(macro_closure{&called, context});
     closures_.push_back(closure);
@@ -15,17 +16,21 @@ value interpreter::macro(const signature& called, const scope_ptr& context) {
     });
 }
 
+/// The number of a name of the template; none for a name that the template does not contain.
 std::optional<name_id> interpreter::id_of(std::string_view name) const {
     const auto place = std::find(tree_.names.begin(), tree_.names.end(), name);
     if (place == tree_.names.end()) return std::nullopt;
     return static_cast<name_id>(place - tree_.names.begin());
 }
 
+/// Sets a name in `to`, unless the template never uses it.
 void interpreter::give(std::string_view name, value given, scope& to) const {
     if (const auto id = id_of(name)) to.set(*id, std::move(given));
 }
 
-/// What parameters have not taken: caller, kwargs and varargs, for a body that uses them.
+/// Gives the body the arguments that its parameters did not take, as `caller`, `kwargs` and
+/// `varargs`, where it uses these names; fails when such arguments are left and it does not.
+/// `taken`: how many positional arguments were parameters.
 void interpreter::take_extra(const signature& called, arguments& given, std::size_t taken,
                              scope& target) {
     if (called.uses_caller) {
@@ -54,6 +59,8 @@ void interpreter::take_extra(const signature& called, arguments& given, std::siz
     }
 }
 
+/// Calls a macro. Returns: its output. Defaults of missing parameters are evaluated last, so that
+/// they see the other parameters.
 value interpreter::call_macro(const macro_closure& closure, arguments& given) {
     const level deeper(*this);
     if (calls_ >= bounds_.call_depth) fail("macros call too deeply", error_kind::limit);

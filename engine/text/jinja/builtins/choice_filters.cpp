@@ -10,6 +10,7 @@ namespace semantic::engine::jinja {
 
 namespace {
 
+/// The name of a filter or test that is given as an argument. Fails when it is no text.
 std::string name_at(const arguments& all, std::size_t index) {
     const marked_text* name = all.positional[index].as_text();
     if (name == nullptr) fail("a filter or test is named by a text");
@@ -45,8 +46,9 @@ value map(const value& input, const arguments& all, budget& left) {
     return make_generator(std::move(out));
 }
 
-/// The items for which the test, or their own truth, is `wanted`. `by_member`: the first argument
-/// names a member of each, which is tested instead.
+/// The items for which a test results in `wanted`. The test is named by the first argument; without
+/// one the item's own truth counts. `by_member`: the first argument names a member of the items,
+/// which is tested in the item's place; the test's name comes after it.
 value chosen(const value& input, const arguments& all, budget& left, bool by_member, bool wanted) {
     if (!is_true(input)) return make_generator({});
     const std::size_t first = by_member ? 1 : 0;

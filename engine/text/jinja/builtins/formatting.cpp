@@ -16,6 +16,7 @@ namespace {
 
 bool is_digit(char c) { return c >= '0' && c <= '9'; }
 
+/// Reads digits from `at`, which is moved after them; 0 without any. Fails beyond format_width_max.
 std::int64_t number_at(std::string_view text, std::size_t& at) {
     std::int64_t number = 0;
     while (at < text.size() && is_digit(text[at])) {
@@ -25,6 +26,7 @@ std::int64_t number_at(std::string_view text, std::size_t& at) {
     return number;
 }
 
+/// The first `characters` of a text; all of it when the number is negative.
 marked_text shortened(const marked_text& text, std::int64_t characters) {
     if (characters < 0) return text;
     return text.part(0, byte_of_character(text.bytes(), static_cast<std::size_t>(characters)));
@@ -32,11 +34,13 @@ marked_text shortened(const marked_text& text, std::int64_t characters) {
 
 std::string character_of(std::int64_t code) {
     if (code < 0 || code > 0x10ffff) fail("%c arg not in range(0x110000)");
-    // The one place where a number becomes a letter.
+    // Only here does a number become a character. It is limited to ASCII, whose characters take one
+    // byte.
     if (code >= 0x80) fail("%c beyond ASCII is not supported");
     return {static_cast<char>(code)};
 }
 
+/// Formats by Python's operator: format % given.
 class percent {
   public:
     percent(const marked_text& format, const value& given, budget& left)
@@ -86,7 +90,8 @@ class percent {
         return number_at(text_, at_);
     }
 
-    /// The mapping's item of the name in parentheses; none when there are none.
+    /// Reads a name in parentheses, as in %(name)s. Returns: the item of `given` with that name;
+    /// nothing when there are no parentheses. Fails when there is no such item.
     std::optional<value> named() {
         if (at_ >= text_.size() || text_[at_] != '(') return std::nullopt;
         const std::size_t begin = ++at_;
@@ -104,6 +109,8 @@ class percent {
         return *found;
     }
 
+    /// Reads what follows a % sign: flags, width, precision and type; and appends the converted
+    /// argument.
     void directive() {
         left_.spend();
         format_spec spec;
@@ -197,6 +204,8 @@ class percent {
     marked_text out_;
 };
 
+/// Reads a format specifier, [[fill]align][sign][#][0][width][grouping][.precision][type]. The
+/// alignment '0' means that zeros are written before the number, or after a text.
 format_spec spec_of(const marked_text& marked) {
     const std::string_view text = marked.bytes();
     format_spec spec;
@@ -235,6 +244,7 @@ format_spec spec_of(const marked_text& marked) {
     return spec;
 }
 
+/// Formats a value as Python's format(item, spec) does. Fails when the specifier does not fit.
 marked_text formatted(const value& item, const marked_text& marked_spec, budget& left) {
     const std::string& spec_text = marked_spec.bytes();
     if (spec_text.empty()) return to_text(item, left);
@@ -266,6 +276,7 @@ marked_text formatted(const value& item, const marked_text& marked_spec, budget&
     return filled({real_digits(real, spec), false}, spec, true, left);
 }
 
+/// Formats by Python's method: format.format(...).
 class brace {
   public:
     brace(const arguments& given, budget& left) : given_(given), left_(left) {}
@@ -295,6 +306,7 @@ class brace {
     }
 
   private:
+    /// The position of the brace that closes the field which begins at `at`.
     static std::size_t end_of_field(const std::string& text, std::size_t at) {
         unsigned open = 1;
         for (; at < text.size(); ++at) {
@@ -304,7 +316,7 @@ class brace {
         fail("expected '}' before end of string");
     }
 
-    /// name[!conversion][:spec]
+    /// Formats a field, name[!conversion][:spec], whose specifier may contain fields itself.
     marked_text replaced_field(const marked_text& field, unsigned depth) {
         left_.spend();
         const std::string& text = field.bytes();
@@ -333,6 +345,7 @@ class brace {
         return formatted(item, spec, left_);
     }
 
+    /// The value of a field's name with its .attributes and [items].
     value field_value(std::string_view name) {
         const std::size_t end = std::min(name.find_first_of(".["), name.size());
         value found = first_value(name.substr(0, end));
@@ -366,6 +379,8 @@ class brace {
         return written(std::string(text));
     }
 
+    /// The argument that a field's name begins with: by number, by its position in the format when
+    /// empty, or by name.
     value first_value(std::string_view name) {
         if (name.empty() || is_number(name)) {
             const bool is_automatic = name.empty();

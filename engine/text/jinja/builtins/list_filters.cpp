@@ -30,7 +30,7 @@ value attr(const value& input, const arguments& all, budget& left) {
     const bound_arguments given("attr", all, {"name"});
     static const marked_text none;
     const std::string& name = given.text(0, none).bytes();
-    // Members of the object alone, not keys.
+    // Unlike dict.name, this filter finds only methods of a dict, and not its keys.
     if (input.as_dict() != nullptr && find_method(input, name) == nullptr) {
         return value::undefined("'" + object_name(input) + "' has no attribute '" + name + "'");
     }
@@ -60,7 +60,7 @@ value first(const value& input, const arguments& all, budget& left) {
     expect_no_arguments("first", all);
     const list_object* own = input.as_list();
     if (own != nullptr && own->form == list_form::generator) {
-        // The others stay where they are.
+        // Only this item is taken out of a generator: the others can still be read.
         if (own->taken < own->items.size()) return own->items[own->taken++];
         return value::undefined("No first item, sequence was empty.");
     }
@@ -108,11 +108,13 @@ value items(const value& input, const arguments& all, budget& left) {
     return make_generator(std::move(out));
 }
 
+/// A text in lower case; other values as they are.
 value without_case(const value& v, budget& left) {
     return v.is_text() ? value(with_case(*v.as_text(), letter_case::lower, left)) : v;
 }
 
-/// What `attribute` names of each item, in lower case unless the case counts.
+/// The keys to sort items by: a list with the members that `attribute` names (several between
+/// commas; null: the item itself), in lower case unless the case counts.
 std::vector<value> sort_keys(const std::vector<value>& items, const value* attribute,
                              bool case_sensitive, budget& left) {
     std::vector<value> paths;
@@ -134,13 +136,13 @@ std::vector<value> sort_keys(const std::vector<value>& items, const value* attri
             const value member = member_by_path(item, path, nullptr, left);
             parts.push_back(case_sensitive ? member : without_case(member, left));
         }
-        // Jinja sorts by lists of members, also where it is one.
+        // As in Jinja the key is a list even with one member, since lists compare differently.
         keys.push_back(make_list(std::move(parts)));
     }
     return keys;
 }
 
-/// The order of `keys`: equal ones keep their order, also when it is reversed.
+/// The indexes of `keys` in sorted order. Equal keys keep their order, also with `is_reverse`.
 std::vector<std::size_t> order_of(const std::vector<value>& keys, bool is_reverse, budget& left) {
     std::vector<std::size_t> order(keys.size());
     for (std::size_t i = 0; i < order.size(); ++i) order[i] = i;
@@ -204,6 +206,7 @@ value unique(const value& input, const arguments& all, budget& left) {
     return make_generator(std::move(out));
 }
 
+/// The item whose key is the least or, with `most`, the greatest; the first of equal ones.
 value extreme(const value& input, const arguments& all, budget& left, bool most) {
     const bound_arguments given("min and max", all, {"case_sensitive", "attribute"});
     const list_ptr own = items_of(input, left);
@@ -240,6 +243,7 @@ value sum(const value& input, const arguments& all, budget& left) {
     return total;
 }
 
+/// The first argument as a number of items. Fails when it is not positive.
 std::size_t size_argument(const bound_arguments& given) {
     given.required(0);
     const std::int64_t size = given.integer(0, 0);

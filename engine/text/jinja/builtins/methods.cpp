@@ -42,7 +42,7 @@ value get(const value& self, const arguments& all, budget& left) {
     return found == nullptr ? value() : *found;
 }
 
-/// Values never change, so that a copy is the value itself.
+/// Returns the value itself, which is as good as a copy of it, since values normally never change.
 value copy(const value& self, const arguments& all, budget&) {
     expect_no_arguments("copy", all);
     return self;
@@ -78,6 +78,7 @@ value cycle(const value& self, const arguments& all, budget&) {
     return all.positional[self.as_loop()->index0 % all.positional.size()];
 }
 
+/// loop.changed(...): whether the arguments differ from those of the last call in this loop.
 value changed(const value& self, const arguments& all, budget& left) {
     loop_object& loop = *self.as_loop();
     const auto same = [&](const value& a, const value& b) { return equal(a, b, left); };
@@ -108,7 +109,8 @@ constexpr std::array loop_methods{
     named_method{"cycle", cycle},
 };
 
-/// What would change a list or a dict: Hugging Face's templates may not.
+/// The methods that would change a list or a dict, which the sandbox of Hugging Face's library
+/// forbids.
 constexpr std::array<std::string_view, 8> list_changes{"append", "clear",  "extend",  "insert",
                                                        "pop",    "remove", "reverse", "sort"};
 constexpr std::array<std::string_view, 5> dict_changes{"clear", "pop", "popitem", "setdefault",

@@ -13,12 +13,15 @@ namespace semantic::engine::jinja {
 
 namespace {
 
+/// Puts the sign in front of the digits. `sign`: what a positive number gets, where '-' means
+/// nothing.
 std::string signed_as(bool is_negative, std::string digits, char sign) {
     if (is_negative) return "-" + digits;
     return sign == '-' ? digits : sign + digits;
 }
 
-/// A separator between every three digits, or four where the notation is not decimal.
+/// Puts `separator` between groups of `size` digits: three in decimal numbers, four in others. Only
+/// digits before a point or exponent are grouped. 0: no separator.
 std::string grouped(const std::string& digits, char separator, std::size_t size) {
     if (separator == 0) return digits;
     std::size_t end = 0;
@@ -34,6 +37,7 @@ std::string grouped(const std::string& digits, char separator, std::size_t size)
     return out + digits.substr(end);
 }
 
+/// Prints a float by printf()'s `type`. `alternate`: with the flag "#".
 std::string printed(double number, std::int64_t precision, char type, bool alternate) {
     const std::string format =
         std::string("%") + (alternate ? "#" : "") + ".*" + static_cast<char>(type);
@@ -45,13 +49,15 @@ std::string printed(double number, std::int64_t precision, char type, bool alter
     return out;
 }
 
-/// A float without a type: as it is printed, or as g, but never without a fraction.
+/// Prints a float as Python does where the format has no type: without a precision (negative) in
+/// the shortest form, else as type g, but never as a whole number without a point.
 std::string plain_real(double number, std::int64_t precision) {
     if (precision < 0) return float_text(number);
     std::string out = printed(number, std::max<std::int64_t>(precision, 1), 'g', false);
     const auto power = out.find('e');
     if (out.find('.') == out.npos && power == out.npos) out += ".0";
-    // With as many digits before the point as the precision has, Python goes over to powers.
+    // Python writes an exponent already when all digits of the precision are before the point,
+    // where printf's g does not yet.
     const double size = std::abs(number);
     const bool is_long = size >= std::pow(10.0, static_cast<double>(precision - 1)) && size >= 1;
     if (is_long && power == out.npos && precision > 0 && number != 0) {

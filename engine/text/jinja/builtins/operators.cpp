@@ -55,7 +55,7 @@ value of_integers(operation op, std::int64_t a, std::int64_t b) {
         op == operation::divide || op == operation::floor_divide || op == operation::modulo;
     if (divides && b == 0) fail("division by zero");
     if (divides && op != operation::divide && b == -1) {
-        // The one division that overflows is by -1.
+        // Division by -1 is the only one that can overflow.
         if (op == operation::modulo) return 0;
         if (__builtin_sub_overflow(std::int64_t{0}, a, &out)) fail(too_large);
         return out;
@@ -84,7 +84,7 @@ value of_integers(operation op, std::int64_t a, std::int64_t b) {
     return std::pow(static_cast<double>(a), static_cast<double>(b));
 }
 
-/// Python's: the remainder has the divisor's sign, the quotient is rounded down.
+/// Divides as Python does: the quotient is rounded down, and the remainder has the divisor's sign.
 value of_floats_divided(operation op, double a, double b) {
     if (b == 0) fail("division by zero");
     double rest = std::fmod(a, b);
@@ -206,7 +206,7 @@ struct bounds {
     std::size_t count;
 };
 
-/// As Python's slice.indices() has it.
+/// The indexes of a slice, computed as by Python's slice.indices().
 bounds bounds_of(const value& start, const value& stop, const value& step, std::size_t size) {
     const auto length = static_cast<std::int64_t>(size);
     const std::int64_t by = step.is_none() ? 1 : integer_of(step, "a slice's step");
@@ -262,7 +262,7 @@ value missing_attribute(const value& object, std::string_view name) {
                             "'");
 }
 
-/// A method, or what an object of the template's own has under this name. Null: there is none.
+/// A method, or an attribute of a namespace or a loop, of this name. Nothing when there is none.
 std::optional<value> own_attribute(const value& object, std::string_view name) {
     if (const auto* ns = object.as_namespace()) {
         const value* found = ns->find(name);

@@ -35,7 +35,8 @@ value capitalize(const value& input, const arguments& all, budget& left) {
     return capitalized(to_text(input, left), left);
 }
 
-/// Upper case at the start and after blanks, hyphens and opening brackets.
+/// Upper case at the start and after white space, hyphens and opening brackets, as in Jinja; lower
+/// case elsewhere.
 value title(const value& input, const arguments& all, budget& left) {
     expect_no_arguments("title", all);
     const marked_text text = to_text(input, left);
@@ -182,7 +183,8 @@ value tojson(const value& input, const arguments& all, budget& left) {
     return to_json(input, format, left);
 }
 
-/// Digits with single underscores between them, less the underscores; empty when they are not so.
+/// The text without its underscores; empty when one is at an end or next to another, as Python's
+/// numbers do not have them.
 std::string without_underscores(std::string_view text) {
     std::string out;
     for (std::size_t i = 0; i < text.size(); ++i) {
@@ -193,12 +195,14 @@ std::string without_underscores(std::string_view text) {
     return out;
 }
 
+/// The text without white space at its ends.
 std::string_view bare(const marked_text& text) {
     const byte_range kept = stripped(text.bytes(), true, true);
     return std::string_view(text.bytes()).substr(kept.begin, kept.end - kept.begin);
 }
 
-/// int(text, base)
+/// Reads an integer as Python's int(text, base). Returns: false when the text is none. Fails when
+/// it needs more than 64 bits.
 bool parse_integer(const marked_text& text, int base, std::int64_t& out) {
     std::string_view rest = bare(text);
     const bool is_negative = rest.starts_with('-');
@@ -219,7 +223,7 @@ bool parse_integer(const marked_text& text, int base, std::int64_t& out) {
     return error == std::errc() && behind == end;
 }
 
-/// float(text)
+/// Reads a number as Python's float(text). Returns: false when the text is none.
 bool parse_real(const marked_text& text, double& out) {
     std::string_view rest = bare(text);
     const bool is_negative = rest.starts_with('-');
@@ -229,7 +233,7 @@ bool parse_real(const marked_text& text, double& out) {
     if (digits.find_first_of("()") != digits.npos) return false;
     const auto [behind, error] = std::from_chars(digits.data(), digits.data() + digits.size(), out);
     if (error == std::errc::result_out_of_range) {
-        out = std::strtod(digits.c_str(), nullptr);
+        out = std::strtod(digits.c_str(), nullptr);  // zero or infinite, as in Python
     } else if (error != std::errc()) {
         return false;
     }
@@ -238,7 +242,8 @@ bool parse_real(const marked_text& text, double& out) {
     return true;
 }
 
-/// int(number); false for what is infinite or no number.
+/// The number without its fraction. Returns: false when it is infinite or no number. Fails when it
+/// needs more than 64 bits.
 bool whole_part(double number, std::int64_t& out) {
     if (!std::isfinite(number)) return false;
     if (std::abs(number) >= 9.2e18) fail("a number needs more than 64 bits");
@@ -287,7 +292,8 @@ value abs_of(const value& input, const arguments& all, budget&) {
     fail("bad operand type for abs(): '" + type_name(input) + "'");
 }
 
-/// round(number, digits): halves go to the even neighbour.
+/// Rounds as Python's round(number, digits): halves go to the even neighbour. printf() does that
+/// for the exact binary value, which arithmetic with powers of ten would not.
 double rounded(double number, std::int64_t digits) {
     if (!std::isfinite(number) || digits > 300) return number;
     if (digits < 0) {

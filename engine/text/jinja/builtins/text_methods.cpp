@@ -17,7 +17,8 @@ namespace {
 
 const marked_text& text_of(const value& self) { return *self.as_text(); }
 
-/// Bytes of self[start:stop]; the last two of a method's arguments.
+/// The bytes of self[start:stop], whose bounds are the method's arguments `first` and `first` + 1
+/// in characters. `begin` is beyond `end` when the start is after the text's end.
 byte_range part_of(const marked_text& self, const bound_arguments& given, std::size_t first,
                    budget& left) {
     if (!given.has(first) && !given.has(first + 1)) return {0, self.size()};
@@ -28,7 +29,7 @@ byte_range part_of(const marked_text& self, const bound_arguments& given, std::s
         if (at < 0) at = std::max<std::int64_t>(at + length, 0);
         at = std::min(at, length + 1);
         const std::size_t byte = byte_of_character(self.bytes(), static_cast<std::size_t>(at));
-        // One after the end is no position, not even for an empty text.
+        // A start after the end is no position at which even an empty text could be found.
         return at > length ? self.size() + 1 : byte;
     };
     return {byte_at(first, 0), std::min(byte_at(first + 1, length), self.size())};
@@ -115,7 +116,8 @@ value format(const value& self, const arguments& all, budget& left) {
     return brace_format(text_of(self), all, left);
 }
 
-/// Where `needle` first or last is within `part`; npos.
+/// The byte at which `needle` is found in `part` first or, with `from_right`, last; npos when it is
+/// not there.
 std::size_t found_in(const marked_text& self, const marked_text& needle, byte_range part,
                      bool from_right, budget& left) {
     left.spend_bytes(self.size());
@@ -127,6 +129,8 @@ std::size_t found_in(const marked_text& self, const marked_text& needle, byte_ra
     return at == std::string_view::npos ? at : part.begin + at;
 }
 
+/// The methods find, rfind, index and rindex: the position in characters. Without any, -1, or an
+/// error with `must_be`.
 value position_of(const value& self, const arguments& all, budget& left, bool from_right,
                   bool must_be) {
     const bound_arguments given("find", all, {"sub", "start", "end"});
@@ -170,7 +174,8 @@ value count(const value& self, const arguments& all, budget& left) {
     return times;
 }
 
-/// Pieces between runs of white space.
+/// The words between runs of white space. `most`: how many splits at most, from the left or the
+/// right; negative: any number.
 std::vector<byte_range> words_of(std::string_view text, std::int64_t most, bool from_right) {
     std::vector<byte_range> out;
     byte_range rest = stripped(text, !from_right, from_right);
@@ -194,7 +199,7 @@ std::vector<byte_range> words_of(std::string_view text, std::int64_t most, bool 
         }
     }
     if (rest.begin < rest.end) {
-        // What is beyond the last split keeps its white space on the far side alone.
+        // The rest after the last split is stripped only on the side of that split, as in Python.
         const byte_range last =
             stripped(text.substr(rest.begin, rest.end - rest.begin), !from_right, from_right);
         if (last.begin < last.end) out.push_back({rest.begin + last.begin, rest.begin + last.end});
@@ -203,6 +208,7 @@ std::vector<byte_range> words_of(std::string_view text, std::int64_t most, bool 
     return out;
 }
 
+/// The pieces between separators; `most` and `from_right` as for words_of().
 std::vector<byte_range> pieces_of(std::string_view text, std::string_view separator,
                                   std::int64_t most, bool from_right, budget& left) {
     std::vector<byte_range> out;
@@ -274,7 +280,8 @@ value partition_from(const value& self, const arguments& all, budget& left, bool
         return make_list(std::move(whole), list_form::tuple);
     }
     const std::size_t rest = at + separator.size();
-    // The separator with the text's marks: a request's is not the template's, although equal.
+    // The separator is cut out of the text and not taken from the argument: its bytes may be from a
+    // request although the argument is the template's.
     return make_list({text.part(0, at), text.part(at, rest), text.part(rest, text.size())},
                      list_form::tuple);
 }
@@ -347,7 +354,8 @@ value zfill(const value& self, const arguments& all, budget& left) {
     return out;
 }
 
-/// Each word's first letter in title case, the others lower; words are runs of cased letters.
+/// The first letter of each word in title case, the others in lower case. Words are runs of letters
+/// that have cases.
 value title(const value& self, const arguments& all, budget& left) {
     expect_no_arguments("title", all);
     const marked_text& text = text_of(self);
@@ -389,7 +397,7 @@ value swapcase(const value& self, const arguments& all, budget& left) {
     return out;
 }
 
-/// Whether there are characters, and all of them are such.
+/// Whether the text is not empty, and `is` holds for each of its characters.
 template <class Is>
 value all_are(const value& self, const arguments& all, budget& left, const Is& is) {
     expect_no_arguments("a test of characters", all);

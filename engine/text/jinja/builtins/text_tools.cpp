@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What text methods and filters do, piece by piece, so that each keeps its marks.
+// Operations that text methods and filters share. They copy texts piece by piece, so that each byte
+// keeps its mark, which says whether it is from a request.
 
 #include <algorithm>
 #include <set>
@@ -14,9 +15,11 @@ namespace semantic::engine::jinja {
 
 namespace {
 
+// The Greek capital sigma, whose small letter has another form at the end of a word.
 constexpr std::int32_t sigma = 0x3a3;
 
-/// Whether the sigma at `at` ends a word: a letter precedes it and none follows.
+/// Whether the sigma at byte `at` ends a word: a letter precedes it, and none follows. Ignorable
+/// characters, such as accents, are passed over.
 bool is_final(std::string_view text, std::size_t at) {
     std::size_t before = at;
     bool letter_before = false;
@@ -36,6 +39,7 @@ bool is_final(std::string_view text, std::size_t at) {
     return true;
 }
 
+/// The character at byte `at` in another case; it may become several characters.
 std::string with_case(std::string_view text, std::size_t at, letter_case to) {
     const std::int32_t code = character_at(text, at);
     std::string out;
@@ -44,7 +48,7 @@ std::string with_case(std::string_view text, std::size_t at, letter_case to) {
     } else if (to == letter_case::upper) {
         letters::append_upper(out, code);
     } else if (code == sigma && is_final(text, at)) {
-        out = "\xCF\x82";
+        out = "\xCF\x82";  // the small final sigma
     } else {
         letters::append_lower(out, code);
     }
@@ -62,7 +66,7 @@ void append_case(marked_text& out, const marked_text& text, std::size_t begin, s
                  letter_case to) {
     const std::string& bytes = text.bytes();
     for (std::size_t at = begin; at < end;) {
-        // Plain ASCII in one piece.
+        // A run of ASCII bytes with the same mark is mapped in one piece, of about 64 bytes.
         std::size_t run = at;
         const bool marked = text.is_content(at);
         std::string mapped;
@@ -118,7 +122,7 @@ marked_text replaced(const marked_text& text, const marked_text& old, const mark
         if (count > 0) --count;
     };
     if (old.empty()) {
-        // In front of the first character, after each.
+        // As in Python, `by` is put in front of the first character and after each.
         while (count != 0) {
             put();
             if (at == bytes.size()) return out;

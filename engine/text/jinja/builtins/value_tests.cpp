@@ -20,6 +20,7 @@ const value& other(const arguments& all) {
     return all.positional[0];
 }
 
+/// Whether the item divided by `divisor` leaves the remainder `rest`.
 bool leaves(const value& item, const value& divisor, std::int64_t rest, budget& left) {
     return equal(apply(operation::modulo, item, divisor, left), rest, left);
 }
@@ -92,7 +93,7 @@ bool iterable(const value& item, const arguments& all, budget&) {
 }
 bool callable(const value& item, const arguments& all, budget&) {
     require_none(all);
-    // Python's undefined and loop objects can be called, if only to fail.
+    // In Jinja undefined values and loops count as callable, too, although a call fails.
     return item.as_callable() != nullptr || item.is_undefined() || item.as_loop() != nullptr;
 }
 bool escaped_already(const value& item, const arguments& all, budget&) {
@@ -100,6 +101,7 @@ bool escaped_already(const value& item, const arguments& all, budget&) {
     return item.is_text() && item.as_text()->is_markup;
 }
 
+/// Whether the text method `name` returns true for the item as text.
 bool calls(const value& item, const char* name, budget& left) {
     const value text = to_text(item, left);
     return is_true(find_method(text, name)->call(text, {}, left));

@@ -13,7 +13,7 @@ namespace semantic::engine::jinja {
 
 namespace {
 
-/// Line breaks as \n, without the last one.
+/// The source with all line breaks as \n, and without one at its end, as in Jinja.
 std::string normalized(std::string_view source) {
     std::string out;
     out.reserve(source.size());
@@ -35,6 +35,7 @@ constexpr std::array<std::string_view, 26> operators{
 
 bool is_digit(char c) { return c >= '0' && c <= '9'; }
 
+/// Appends a character as UTF-8; the replacement character for surrogates and codes out of range.
 void append_character(std::string& out, std::uint32_t code) {
     if (code > 0x10ffff || (code >= 0xd800 && code < 0xe000)) {
         out += utf8::replacement;
@@ -55,7 +56,7 @@ void append_character(std::string& out, std::uint32_t code) {
     }
 }
 
-/// The text between quotes, with Python's escapes resolved.
+/// Resolves Python's escapes in the text between two quotes.
 class unescaper {
   public:
     explicit unescaper(std::string_view text) : text_(text) {}
@@ -113,6 +114,7 @@ class unescaper {
     std::string out_;
 };
 
+/// Splits a template into tokens: the text outside of tags, and what is inside of them.
 class lexer {
   public:
     explicit lexer(std::string_view source) : source_(normalized(source)), text_(source_) {}
@@ -137,14 +139,16 @@ class lexer {
     }
     bool here(std::string_view text) const { return follows(text, at_); }
 
-    std::size_t behind_space(std::size_t at) const {
+    /// The position after the white space at `at`.
+    std::size_t after_space(std::size_t at) const {
         while (at < text_.size() && is_python_space(character_at(text_, at))) {
             at = next_character(text_, at);
         }
         return at;
     }
 
-    /// The line and column of a byte; asked for in order, but for the odd step back.
+    /// The line and column of a byte, both from 1. Counts on from the last byte that it was called
+    /// for, and from the start after a step back, which is rare.
     position place(std::size_t at) {
         if (at < counted_) {
             counted_ = 0;
@@ -170,7 +174,9 @@ class lexer {
         if (begin < end) add(token_kind::data, std::string(text_.substr(begin, end - begin)));
     }
 
-    /// Text up to the tag at `tag`, less what the tag's sign and lstrip_blocks take from its end.
+    /// Adds the text up to the tag at `tag`. `sign`: the tag's "-" removes white space at the
+    /// text's end, "+" keeps it. Without a sign, blanks between the start of a line and a tag that
+    /// is no variable are removed (Jinja's option lstrip_blocks).
     void data_before(std::size_t tag, char sign, bool is_variable) {
         const std::string_view data = text_.substr(at_, tag - at_);
         std::size_t size = data.size();
@@ -186,6 +192,7 @@ class lexer {
         add_data(at_, at_ + size);
     }
 
+    /// The sign at `at`, '-' or '+'; a blank when there is none.
     char sign_at(std::size_t at) const {
         return at < text_.size() && (text_[at] == '-' || text_[at] == '+') ? text_[at] : ' ';
     }
@@ -198,6 +205,7 @@ class lexer {
         return text_.npos;
     }
 
+    /// Reads text outside of tags, and the tag after it.
     void root() {
         const std::size_t tag = next_tag();
         if (tag == text_.npos) {
@@ -216,14 +224,15 @@ class lexer {
         inside(kind == '{' ? "}}" : "%}", kind == '%');
     }
 
-    /// Takes the end of a tag, `mark` with its sign, when it is here. `trims`: it takes the line
-    /// break after it.
+    /// Takes the end of a tag, `mark` with its sign, if it is here; returns whether it was.
+    /// `trims`: a line break after it is removed (Jinja's option trim_blocks), unless the sign is
+    /// "+".
     bool tag_end(std::string_view mark, bool trims) {
         std::size_t after = 0;
         if (trims && here("+") && follows(mark, at_ + 1)) {
             after = at_ + 3;
         } else if (here("-") && follows(mark, at_ + 1)) {
-            after = behind_space(at_ + 3);
+            after = after_space(at_ + 3);
         } else if (here(mark)) {
             after = at_ + 2;
             if (trims && follows("\n", after)) ++after;
@@ -244,12 +253,13 @@ class lexer {
         syntax("the end of a comment is missing");
     }
 
-    /// After "{%": takes a whole raw block when one begins here.
+    /// After "{%": takes a whole block {% raw %}...{% endraw %} as text, if one begins here;
+    /// returns whether it did. Fails when its end is missing.
     bool raw() {
-        std::size_t at = behind_space(at_);
+        std::size_t at = after_space(at_);
         if (!follows("raw", at)) return false;
         const std::size_t begin = at_;
-        at_ = behind_space(at + 3);
+        at_ = after_space(at + 3);
         if (!(here("-%}") || here("%}")) || !tag_end("%}", false)) {
             at_ = begin;
             return false;
@@ -258,9 +268,9 @@ class lexer {
         for (std::size_t tag = text_.find("{%", body); tag != text_.npos;
              tag = text_.find("{%", tag + 1)) {
             const char sign = sign_at(tag + 2);
-            at = behind_space(tag + (sign == ' ' ? 2 : 3));
+            at = after_space(tag + (sign == ' ' ? 2 : 3));
             if (!follows("endraw", at)) continue;
-            const std::size_t end = behind_space(at + 6);
+            const std::size_t end = after_space(at + 6);
             if (!follows("%}", end) && !follows("-%}", end) && !follows("+%}", end)) continue;
             at_ = body;
             data_before(tag, sign, false);
@@ -272,6 +282,7 @@ class lexer {
         syntax("the end of a raw block is missing");
     }
 
+    /// Reads the tokens inside of a tag up to `end`, which only counts outside of brackets.
     void inside(std::string_view end, bool is_block) {
         const std::size_t begin = at_;
         std::string open;  // brackets that are to be closed, innermost last
@@ -291,7 +302,7 @@ class lexer {
                 }
                 at_ = here_was;
             }
-            const std::size_t next = behind_space(at_);
+            const std::size_t next = after_space(at_);
             if (next != at_) {
                 at_ = next;
                 continue;
@@ -300,6 +311,8 @@ class lexer {
         }
     }
 
+    /// Notes a bracket in `open`; fails at one that closes another kind, or none. The position is
+    /// set back meanwhile, so that the error names the bracket.
     void balance(std::string& open, std::string_view op) {
         if (op == "{") open += '}';
         if (op == "(") open += ')';
@@ -314,6 +327,7 @@ class lexer {
         open.pop_back();
     }
 
+    /// Takes an operator or a bracket, longest first. Fails when there is none.
     std::string_view operation() {
         for (const std::string_view op : operators) {
             if (!here(op)) continue;
@@ -327,7 +341,7 @@ class lexer {
 
     /// Returns: the end of the digits from `at` on, with single underscores between them; `at` when
     /// there are none.
-    std::size_t behind_digits(std::size_t at) const {
+    std::size_t after_digits(std::size_t at) const {
         if (at >= text_.size() || !is_digit(text_[at])) return at;
         while (at < text_.size() &&
                (is_digit(text_[at]) ||
@@ -339,18 +353,18 @@ class lexer {
 
     bool number() {
         if (!is_digit(text_[at_])) return false;
-        std::size_t end = behind_digits(at_);
+        std::size_t end = after_digits(at_);
         bool is_real = false;
-        // Not after a dot: `list.0.1` are two indexes.
+        // After a dot only the digits are a number: `list.0.1` has two indexes, 0 and 1.
         if (at_ == 0 || text_[at_ - 1] != '.') {
             if (end < text_.size() && text_[end] == '.') {
-                const std::size_t fraction = behind_digits(end + 1);
+                const std::size_t fraction = after_digits(end + 1);
                 is_real = fraction != end + 1;
                 if (is_real) end = fraction;
             }
             if (end < text_.size() && (text_[end] == 'e' || text_[end] == 'E')) {
                 const std::size_t power = end + (sign_at(end + 1) == ' ' ? 1 : 2);
-                const std::size_t digits_end = behind_digits(power);
+                const std::size_t digits_end = after_digits(power);
                 if (digits_end != power) {
                     is_real = true;
                     end = digits_end;
@@ -443,8 +457,8 @@ class lexer {
     std::string source_;
     std::string_view text_;
     std::size_t at_ = 0;
-    bool line_starts_ = true;  // the last thing taken ended with a line break
-    std::size_t counted_ = 0;  // bytes that place_ has passed
+    bool line_starts_ = true;  // what was read last ended with a line break
+    std::size_t counted_ = 0;  // the byte whose line and column place_ has
     position place_{};
     std::vector<token> tokens_;
 };

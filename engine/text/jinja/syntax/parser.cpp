@@ -90,8 +90,8 @@ name_id parser::id_of(const std::string& name) {
 
 statement parser::made(statement_kind kind) const { return {.kind = kind, .at = now().at}; }
 
-/// Up to a tag of `ends`, whose name is then the next token, or to the end of the template when
-/// there are none.
+/// Parses statements up to a tag that is one of `ends`, whose name is then the next token. With no
+/// `ends`, up to the end of the template.
 block parser::statements(tags ends) {
     const nested level(*this);
     block out;
@@ -124,7 +124,7 @@ block parser::statements(tags ends) {
     }
 }
 
-/// After a tag's head: its end, and statements up to a tag of `ends`.
+/// Parses the end of a tag and the statements after it, up to a tag that is one of `ends`.
 block parser::body(tags ends) {
     skip_op(":");
     expect(token_kind::block_end, "%}");
@@ -133,6 +133,8 @@ block parser::body(tags ends) {
 
 void parser::finish(std::string_view end_tag) { expect_name(end_tag); }
 
+/// Parses a statement from its tag's name on. Fails for tags that there are not, and for those that
+/// chat templates may not use.
 statement parser::tag() {
     if (now().kind != token_kind::name) syntax("expected a tag's name, got " + described(now()));
     const std::string name = now().text;
@@ -207,7 +209,7 @@ statement parser::set() {
     return out;
 }
 
-/// (a, b=1)
+/// Parses the parameters of a macro, such as (a, b=1).
 void parser::parameters(signature& out) {
     expect_op("(");
     while (!now().is_op(")")) {
@@ -222,6 +224,8 @@ void parser::parameters(signature& out) {
     expect_op(")");
 }
 
+/// Parses the body of a macro or of a call block, and finds out which of caller, kwargs and varargs
+/// it uses. Loops around it do not count inside: break cannot leave a macro.
 std::unique_ptr<const signature> parser::closed_over(signature head, tags ends) {
     auto out = std::make_unique<signature>(std::move(head));
     open_.push_back(out.get());
@@ -322,6 +326,8 @@ target parser::one_target() {
     return out;
 }
 
+/// Parses what is assigned to: one target, or a tuple of them. `end`: the word or operator that
+/// follows.
 target parser::targets(std::string_view end) {
     const auto at_end = [&] {
         return now().is_op(end) || now().is_name(end) || now().kind == token_kind::block_end;

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Expressions, from the weakest binding to the strongest, in the order that Jinja's parser has.
+// Parses expressions. Each function parses operators of one strength, and calls the next for its
+// operands: from conditions (the weakest) through or, and, not, comparisons, sums, ~, products and
+// powers to signs and subscripts. The order is that of Jinja's parser.
 
 #include <algorithm>
 #include <array>
@@ -30,6 +32,7 @@ constexpr std::array products{
     spelled_operation{"%", operation::modulo},
 };
 
+/// The table's row for an operator; null when the token is none of them.
 template <class Table>
 const spelled_operation* found_in(const Table& table, const token& one) {
     const auto place = std::find_if(table.begin(), table.end(), [&](const spelled_operation& op) {
@@ -58,7 +61,9 @@ expression_ptr parser::expression_of(expression_kind kind, position at,
     return made({.kind = kind, .at = at, .parts = std::move(parts)});
 }
 
-/// One expression, or several between commas. `end_name`: a name that ends it too.
+/// Parses one expression, or several between commas, which make a tuple. `with_condition`: the
+/// expressions may be conditions (a if b else c). `end_name`: a word that ends the tuple, too;
+/// empty for none. `in_brackets`: there may be no expression at all, as in ().
 expression_ptr parser::tuple(bool with_condition, std::string_view end_name, bool in_brackets) {
     const position at = now().at;
     const auto at_end = [&] {
@@ -234,6 +239,7 @@ expression_ptr parser::primary() {
     return made(std::move(out));
 }
 
+/// Notes in all enclosing macros that their body uses caller, kwargs or varargs.
 void parser::note_use(const std::string& name) {
     for (signature* enclosing : open_) {
         enclosing->uses_caller |= name == "caller";
@@ -310,7 +316,7 @@ expression_ptr parser::subscript(expression_ptr operand) {
     return made(std::move(out));
 }
 
-/// After "[": a key, or up to three bounds between colons.
+/// Parses a subscript after its "[": a key, or a slice of up to three bounds between colons.
 expression_ptr parser::bracket_subscript(expression_ptr operand, position at) {
     expression_ptr first = now().is_op(":") ? nullptr : whole();
     if (first != nullptr && now().is_op(",")) {
@@ -352,6 +358,8 @@ call_arguments parser::given() {
     return out;
 }
 
+/// Parses one argument of a call. Fails where Python's order of positional, named, * and **
+/// arguments is not kept.
 void parser::one_argument(call_arguments& out) {
     const bool may_star = out.star == nullptr && out.double_star == nullptr;
     const auto require = [&](bool fits) {
@@ -381,7 +389,7 @@ std::string parser::dotted_name() {
     return name;
 }
 
-/// A chain of filters; `operand` itself when there are none.
+/// Parses filters, each applied to the one before; returns `operand` itself when there are none.
 expression_ptr parser::filter_chain(expression_ptr operand) {
     while (skip_op("|")) operand = filter(std::move(operand));
     return operand;
@@ -395,6 +403,8 @@ expression_ptr parser::filter(expression_ptr operand) {
     return made(std::move(out));
 }
 
+/// Parses a test from its word "is" on. Its argument may be given without parentheses (x is
+/// divisibleby 3), unless the next word continues the expression around it.
 expression_ptr parser::test(expression_ptr operand) {
     take();
     const position at = now().at;

@@ -53,11 +53,12 @@ marked_text marked_text::part(std::size_t begin, std::size_t end) const {
     return out;
 }
 
-constexpr std::size_t stretch = 255;  // bytes
+/// Characters are counted by so many bytes at a time: the count then fits a byte, and the compiler
+/// makes a loop of it that handles many bytes at once.
+constexpr std::size_t stretch = 255;
 
 std::size_t count_characters(std::string_view text) noexcept {
     std::size_t count = 0;
-    // In stretches whose counts fit a byte: many bytes are compared and added at once then.
     for (std::size_t at = 0; at < text.size(); at += stretch) {
         std::uint8_t begun = 0;
         for (const char byte : text.substr(at, stretch)) begun += !utf8::is_continuation(byte);
@@ -68,7 +69,7 @@ std::size_t count_characters(std::string_view text) noexcept {
 
 std::size_t byte_of_character(std::string_view text, std::size_t index) noexcept {
     if (index == 0 || text.empty()) return 0;
-    // Whole stretches at a time, as far as that character does not begin inside one.
+    // Skips whole stretches as long as the character does not begin inside of one.
     std::size_t at = 1;
     for (; at + stretch <= text.size(); at += stretch) {
         const std::size_t begun = count_characters(text.substr(at, stretch));

@@ -14,20 +14,22 @@ namespace {
 
 namespace json = boost::json;
 
-/// Objects of more members than this find equal keys by a table.
+/// Up to as many members of an object are searched one by one for an equal key; beyond that a hash
+/// table is made.
 constexpr std::size_t searched_members_max = 8;
 
-/// An object or an array that is open.
+/// An object or an array whose end has not been read yet.
 struct open_value {
-    std::vector<std::pair<value, value>> members{};  // of an object
-    std::unordered_map<std::string, std::size_t> places{};
-    std::vector<value> items{};  // of an array
+    std::vector<std::pair<value, value>> members{};         // of an object
+    std::unordered_map<std::string, std::size_t> places{};  // indexes of `members` by their keys
+    std::vector<value> items{};                             // of an array
     value key{};
     bool is_object = false;
 };
 
-/// The members that the parser calls, and their signatures, are those of
-/// boost::json::basic_parser's documentation.
+/// Makes Jinja values of what boost::json::basic_parser reads. The parser calls the members on_...,
+/// whose signatures its documentation prescribes. Numbers that 64 bits do not hold exactly as they
+/// are spelled keep their spelling.
 class value_reader {
   public:
     static constexpr std::size_t max_object_size = json::object::max_size();
@@ -102,6 +104,7 @@ class value_reader {
         taken.swap(text_);
         return taken;
     }
+    /// Adds a complete value to the innermost open object or array.
     bool add(value one) {
         if (open_.empty()) {
             whole_ = std::move(one);
@@ -114,6 +117,7 @@ class value_reader {
             parent.items.push_back(std::move(one));
         return true;
     }
+    /// Adds a member; of equal keys the last value counts, at the place of the first.
     static void add_member(open_value& object, value one) {
         const std::string& key = object.key.as_text()->bytes();
         std::size_t place = object.members.size();
@@ -134,7 +138,7 @@ class value_reader {
 
     std::vector<open_value> open_;
     value whole_;
-    std::string text_;  // of a string, a key or a number so far
+    std::string text_;  // the string, key or number that is being read
 };
 
 }  // namespace

@@ -11,7 +11,7 @@ namespace semantic::engine::jinja {
 
 namespace {
 
-/// "\x1f", "\u2028", "\U000e0001"
+/// An escape by a character's number in hexadecimal, such as \x1f, \u2028 or \U000e0001.
 std::string escape_of(std::int32_t code, char letter, int digits) {
     std::string out = {'\\', letter};
     for (int shift = 4 * (digits - 1); shift >= 0; shift -= 4) {
@@ -20,6 +20,7 @@ std::string escape_of(std::int32_t code, char letter, int digits) {
     return out;
 }
 
+/// How Python's repr() escapes a character between these quotes; empty when it does not.
 std::string repr_escape(std::int32_t code, char quote) {
     if (code == quote || code == '\\') return {'\\', static_cast<char>(code)};
     if (code == '\n') return "\\n";
@@ -30,6 +31,7 @@ std::string repr_escape(std::int32_t code, char quote) {
     return code < 0x10000 ? escape_of(code, 'u', 4) : escape_of(code, 'U', 8);
 }
 
+/// How Python's json.dumps() escapes a character; empty when it does not.
 std::string json_escape(std::int32_t code, bool ensure_ascii) {
     switch (code) {
         case '"':
@@ -52,12 +54,13 @@ std::string json_escape(std::int32_t code, bool ensure_ascii) {
     if (code >= 0 && code < 0x20) return escape_of(code, 'u', 4);
     if (!ensure_ascii || (code >= 0x20 && code < 0x7f)) return {};
     if (code < 0x10000) return escape_of(code, 'u', 4);
+    // Characters beyond U+FFFF are written as two surrogates.
     const std::int32_t rest = code - 0x10000;
     return escape_of(0xd800 + (rest >> 10), 'u', 4) + escape_of(0xdc00 + (rest & 0x3ff), 'u', 4);
 }
 
-/// Appends `text` with characters replaced by what `escape` gives for them, where it gives
-/// anything. `is_plain`: bytes that need not be asked about.
+/// Appends `text` with each character replaced by what `escape` returns for it; an empty result
+/// keeps the character. `is_plain`: says of a byte that it is a character which is never replaced.
 template <class IsPlain, class Escape>
 void append_escaped(marked_text& out, const marked_text& text, const IsPlain& is_plain,
                     const Escape& escape) {
@@ -80,6 +83,8 @@ void append_escaped(marked_text& out, const marked_text& text, const IsPlain& is
     out.append(text, kept, bytes.size());
 }
 
+/// Appends a text between quotes as Python's repr() does: double quotes if it contains single
+/// quotes and no double ones.
 void append_quoted_repr(marked_text& out, const marked_text& text) {
     const bool has_single = text.bytes().find('\'') != std::string::npos;
     const bool has_double = text.bytes().find('"') != std::string::npos;
@@ -180,7 +185,7 @@ class printer {
 
     void print_object(const value& v) {
         if (const auto* ns = v.as_namespace()) {
-            // A namespace can hold itself.
+            // A namespace can contain itself, so the depth is limited.
             if (++namespaces_ > 8) fail("namespaces are nested too deeply", error_kind::limit);
             print_pairs(ns->items, "<Namespace {", "}>",
                         [this](const marked_text& key) { append_quoted_repr(out_, key); });
