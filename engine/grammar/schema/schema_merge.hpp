@@ -27,7 +27,7 @@ class schema_merge {
 
     /// Merges all keywords of `schema` but `except`. Does nothing for a schema that was added
     /// before. Throws work_limit_exceeded.
-    void add(const boost::json::object& schema, std::string_view except = {});
+    void add(const boost::json::object& schema, std::string_view except = "");
     /// Replaces a keyword of the merged schema.
     void set(std::string_view keyword, boost::json::string_view value) { whole_[keyword] = value; }
     const boost::json::object& whole() const { return whole_; }

@@ -58,7 +58,7 @@ void choose(named_templates templates, template_source& source) {
 }
 
 /// A token's spelling, which some files write as a string and others as an object with "content".
-std::string token_text(const boost::json::value& config, std::string_view key) {
+std::string spelling_of(const boost::json::value& config, std::string_view key) {
     const boost::json::value& token = member(config, key);
     return token.is_object() ? text_of(token, "content") : text_of(config, key);
 }
@@ -99,8 +99,8 @@ result<template_source> read_template_source(const std::string& directory) {
     auto config = read_json_file(source.path);
     if (!config) return config.error();
     named_templates templates = templates_in(*config);
-    source.bos = token_text(*config, "bos_token");
-    source.eos = token_text(*config, "eos_token");
+    source.bos = spelling_of(*config, "bos_token");
+    source.eos = spelling_of(*config, "eos_token");
     // As in Hugging Face's library, chat_template.json (of a model's processor) overrides the
     // templates in tokenizer_config.json, and the file chat_template.jinja replaces all of them.
     const std::string processor = directory + "/chat_template.json";
