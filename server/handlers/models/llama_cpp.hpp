@@ -14,10 +14,12 @@
 
 namespace semantic::server {
 
-/// Both are refused while no model is loaded.
+/// GET /props: what clients of llama.cpp's server ask about the model. Refused while none is
+/// loaded.
 boost::asio::awaitable<std::optional<response>> get_props(const services& server,
                                                           const request& incoming,
                                                           client_link& client);
+/// GET /slots: how many requests run. Refused while no model is loaded.
 boost::asio::awaitable<std::optional<response>> get_slots(const services& server,
                                                           const request& incoming,
                                                           client_link& client);

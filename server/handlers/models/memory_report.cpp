@@ -17,6 +17,7 @@ namespace {
 
 namespace json = boost::json;
 
+/// What each loaded model takes.
 json::array each_model(const services& server) {
     json::array all;
     for (const engine_lease& engine : server.engines.look_at_all()) {
@@ -28,7 +29,7 @@ json::array each_model(const services& server) {
     return all;
 }
 
-/// Blocks.
+/// The report's body. Reads the files of models, so it blocks.
 std::string report(const services& server) {
     const engine_lease engine = server.engines.look();
     const std::uint64_t own = static_cast<std::uint64_t>(server.settings.memory_limit_mb) << 20;

@@ -28,10 +28,10 @@ using reply = std::optional<response>;
 using clock = std::chrono::steady_clock;
 
 constexpr std::chrono::milliseconds look_every{20};
-// How many steps of a stage are sent.
-constexpr double steps_told = 20.0;
+// Progress is rounded to this many steps, so that few events are sent.
+constexpr double steps_shown = 20.0;
 
-/// Without the progress of the load, for a state that is over.
+/// A past state of the slot, as clients see it.
 admin::swap_step step_of(const services& server, const slot_state& state) {
     admin::swap_step step;
     step.phase = to_string(state.phase);
@@ -41,16 +41,17 @@ admin::swap_step step_of(const services& server, const slot_state& state) {
     return step;
 }
 
+/// The present state of the slot, with the progress of its load.
 admin::swap_step step_now(const services& server, const engine_slot& slot, const slot_state& now) {
     admin::swap_step step = step_of(server, now);
     if (now.phase != slot_phase::loading) return step;
     const engine::load_progress progress = slot.progress();
     step.stage = progress.stage;
-    step.fraction = static_cast<int>(progress.fraction * steps_told) / steps_told;
+    step.fraction = static_cast<int>(progress.fraction * steps_shown) / steps_shown;
     return step;
 }
 
-/// Why the exchange has not led to `wanted`, in whole sentences.
+/// The error for a change that did not end with `wanted` loaded: why not, and which model runs now.
 protocol::failure not_swapped(const services& server, const slot_state& now, std::size_t wanted) {
     std::string message = model_name(server, wanted) + " is not loaded: ";
     message += now.why.empty() ? "the model was changed again meanwhile"
@@ -62,10 +63,10 @@ protocol::failure not_swapped(const services& server, const slot_state& now, std
     return fail(errc::internal, std::move(message));
 }
 
-/// Follows an exchange to its end.
+/// Waits for the end of a change of models, and replies to its client.
 class swap_watch {
   public:
-    /// `change`: the number that the slot gave it.
+    /// `slot`: where the change is. `change`: its number (engine_slot::change).
     swap_watch(const services& server, std::size_t slot, std::uint64_t change,
                const request& incoming, client_link& client)
         : server_(server),
@@ -75,6 +76,8 @@ class swap_watch {
           client_(client),
           writer_(client, incoming) {}
 
+    /// Waits until `wanted` is loaded or the change failed. `before`: the model until now, for the
+    /// reply. `streams`: sends each phase as an event.
     net::awaitable<reply> run(std::string before, std::size_t wanted, bool streams) {
         const slot_state now = co_await settled(streams);
         if (client_.is_gone()) co_return std::nullopt;
@@ -93,7 +96,7 @@ class swap_watch {
         co_return std::nullopt;
     }
 
-    /// The same, where no model comes. Without events.
+    /// Waits until the model `before` is unloaded.
     net::awaitable<reply> run_to_none(std::string before) {
         const slot_state now = co_await settled(false);
         if (client_.is_gone()) co_return std::nullopt;
@@ -105,17 +108,19 @@ class swap_watch {
     }
 
   private:
-    /// Returns: the state at the end, or when the client has gone, or the server stops.
+    /// Polls the slot. Returns: its state when the change is over, the client has gone, or the
+    /// server stops.
     net::awaitable<slot_state> settled(bool streams) {
         net::steady_timer timer(client_.executor());
         while (true) {
-            if (streams) co_await tell_path();
-            // Another change may have begun before anybody looked here.
+            if (streams) co_await send_path();
+            // Another change may have begun since the last poll, so the outcome of this one is
+            // asked for by its number.
             const auto outcome = slot_.outcome(change_);
             const slot_state now = outcome ? *outcome : slot_.state();
-            const bool is_told =
-                !streams || slot_.change() != change_ || told_states_ == slot_.path().size();
-            const bool is_over = (is_settled(now.phase) && is_told) || server_.stopping.load();
+            const bool has_sent_all =
+                !streams || slot_.change() != change_ || states_sent_ == slot_.path().size();
+            const bool is_over = (is_settled(now.phase) && has_sent_all) || server_.stopping.load();
             if (is_over || client_.is_gone()) co_return now;
             timer.expires_after(look_every);
             [[maybe_unused]] auto [error] = co_await timer.async_wait(use_tuple);
@@ -123,22 +128,23 @@ class swap_watch {
     }
     /// Sends every phase that was entered since the last look, however short, and the progress of
     /// the last one.
-    net::awaitable<void> tell_path() {
+    net::awaitable<void> send_path() {
         const std::vector<slot_state> path = slot_.path();
         if (path.empty()) co_return;
-        // Another change may have begun meanwhile: its path is another one.
-        if (told_states_ > path.size()) told_states_ = 0;
-        for (; told_states_ < path.size() && !client_.is_gone(); ++told_states_)
-            co_await tell(admin::step_event(step_of(server_, path[told_states_])));
-        co_await tell(admin::step_event(step_now(server_, slot_, path.back())));
+        // A shorter path is that of another change.
+        if (states_sent_ > path.size()) states_sent_ = 0;
+        for (; states_sent_ < path.size() && !client_.is_gone(); ++states_sent_)
+            co_await send_event(admin::step_event(step_of(server_, path[states_sent_])));
+        co_await send_event(admin::step_event(step_now(server_, slot_, path.back())));
     }
-    net::awaitable<void> tell(std::string event) {
+    /// Sends an event that differs from the last one; a ping where nothing was sent for long.
+    net::awaitable<void> send_event(std::string event) {
         const bool is_silent = clock::now() - written_ >= client_.ping_every();
-        if (event == told_ && !is_silent) co_return;
-        if (event == told_)
+        if (event == last_event_ && !is_silent) co_return;
+        if (event == last_event_)
             event = protocol::sse_comment("ping");
         else
-            told_ = event;
+            last_event_ = event;
         written_ = clock::now();
         co_await writer_.write(event);
     }
@@ -149,8 +155,8 @@ class swap_watch {
     const request& incoming_;
     client_link& client_;
     sse_writer writer_;
-    std::size_t told_states_ = 0;  // of the path of the change
-    std::string told_;
+    std::size_t states_sent_ = 0;  // of the path of the change
+    std::string last_event_;
     clock::time_point written_ = clock::now();
 };
 
@@ -174,7 +180,8 @@ response get_available_models(const services& server, const request&) {
 
 namespace {
 
-/// Finds out before any request is disturbed whether the load is certain to fail. Returns: why.
+/// Checks whether the load is certain to fail, before running requests are disturbed. Returns: why;
+/// nothing: it may succeed.
 net::awaitable<std::optional<protocol::failure>> fault_of(const services& server, std::size_t model,
                                                           std::size_t slot) {
     auto look = [&] { return fault_in_slot(server, model, slot); };
@@ -190,14 +197,14 @@ std::chrono::milliseconds drain_of(const admin::swap_request& wanted) {
         std::chrono::duration<double>(wanted.timeout_seconds));
 }
 
-/// Where the model is, ready to answer.
+/// The slot in which the model is ready; nothing: in none.
 std::optional<std::size_t> slot_with(const services& server, std::size_t model) {
     const auto slot = server.engines.find(model);
     if (!slot || server.engines.at(*slot).state().phase != slot_phase::ready) return std::nullopt;
     return slot;
 }
 
-/// Where a further model can be loaded.
+/// A slot without a model; nothing: there is none.
 std::optional<std::size_t> free_slot(const services& server) {
     for (std::size_t i = 0; i < server.engines.size(); ++i) {
         const slot_phase phase = server.engines.at(i).state().phase;
@@ -221,7 +228,8 @@ protocol::failure none_free(const services& server, const std::string& loaded) {
                                     loaded);
 }
 
-/// Changes to a model that the request names: to load one is to swap, where none is.
+/// Loads the model that the request names. `may_replace`: in place of the usual one; else in a free
+/// slot.
 net::awaitable<reply> change_model(const services& server, const request& incoming,
                                    client_link& client, bool may_replace) {
     auto parse = [&] { return admin::parse_swap(incoming.body); };

@@ -18,11 +18,13 @@ namespace {
 
 using reply = std::optional<response>;
 
+/// Whether a model is loaded, as clients see it.
 struct model_state {
     std::string name;
     std::string why;
 };
 
+/// "loaded", "loading", "failed" with the reason, or "available".
 model_state state_of(const services& server, std::size_t model) {
     std::string why = server.models.list().at(model).fault;
     if (why.empty()) why = server.models.failure(model);
@@ -35,7 +37,8 @@ model_state state_of(const services& server, std::size_t model) {
     return {"available", {}};
 }
 
-/// Blocks: of models that were never loaded the files are read.
+/// Describes one model. `pool_bytes`: the pool that it would have, for its capacity. Blocks: reads
+/// the files of a model that was never loaded.
 described_model describe(const services& server, std::size_t model, std::uint64_t pool_bytes) {
     const registered_model& entry = server.models.list().at(model);
     const model_facts facts = server.models.facts(model, pool_bytes);
@@ -63,7 +66,7 @@ described_model describe(const services& server, std::size_t model, std::uint64_
     return {std::move(card), info};
 }
 
-/// Blocks.
+/// What clients see of all models. Blocks.
 std::vector<protocol::model_card> cards(const services& server) {
     std::vector<protocol::model_card> all;
     for (described_model& each : describe_models(server)) all.push_back(std::move(each.card));
@@ -91,8 +94,8 @@ std::vector<described_model> describe_models(const services& server) {
     return all;
 }
 
-// Clients that wait for a server ask for its models, so that this is no answer before the first one
-// is there.
+// A list of models is refused until the first one is loaded, because clients wait for the server by
+// asking for it.
 std::optional<response> refuse_before_start(const services& server, const request& incoming) {
     const slot_state now = server.engines.state();
     const bool is_starting = now.is_start || now.phase == slot_phase::idle;

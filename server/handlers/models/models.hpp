@@ -18,29 +18,31 @@
 
 namespace semantic::server {
 
+/// GET /v1/models: all models, page by page.
 boost::asio::awaitable<std::optional<response>> get_models(const services& server,
                                                            const request& incoming,
                                                            client_link& client);
-/// By name or alias.
+/// GET /v1/models/{id}: one model, by name or alias.
 boost::asio::awaitable<std::optional<response>> get_model(const services& server,
                                                           const request& incoming,
                                                           client_link& client);
 
-/// What clients see of a model, and all that is known of it.
+/// A model as clients see it (`card`), and all that is known of it.
 struct described_model {
     protocol::model_card card;
     engine::model_info info;
 };
-/// Blocks: of models that were never loaded the files are read. What runs comes first, so that
-/// clients that take the first model take one that answers.
+/// Describes all models of the registry; loaded ones come first, so that a client that takes the
+/// first gets one that answers. Blocks: reads the files of models that were never loaded.
 std::vector<described_model> describe_models(const services& server);
 
-/// A refusal while the server's first model loads, and when it stops.
+/// Returns: a refusal while the server's first model loads, and when the server stops; else
+/// nothing.
 std::optional<response> refuse_before_start(const services& server, const request& incoming);
-/// Returns: its name; empty for none.
+/// Returns: the model's name; empty for no model.
 std::string model_name(const services& server, std::optional<std::size_t> model);
-/// Blocks. Why the model certainly cannot be loaded in that slot while the other slots keep
-/// theirs; empty: it may.
+/// Why the model certainly cannot be loaded in that slot while the other slots keep theirs; empty:
+/// it may. Blocks.
 std::string fault_in_slot(const services& server, std::size_t model, std::size_t slot);
 /// Names of the models that are not known to be missing.
 std::vector<std::string> loadable_models(const services& server);

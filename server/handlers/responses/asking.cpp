@@ -18,16 +18,17 @@ namespace {
 namespace json = boost::json;
 namespace responses = protocol::responses;
 
-// The prefix of names under which conversations are held, distinct from threads' answers.
+// The prefix that distinguishes conversations from messages of threads in `services::turns`.
 constexpr const char* conversation_head = "conversation:";
 
-/// Looks up what a request refers to.
+/// Looks up the responses, conversations and items that a request refers to.
 class lookup {
   public:
     lookup(const services& server, const storage::tenant_id& tenant, const own_lookup& own,
            storage::work_budget& budget)
         : server_(server), tenant_(tenant), own_(own), budget_(budget), finder_(&budget) {}
 
+    /// Gives the items up to response `id` to `read`.
     protocol::result<void> before(const std::string& id, const responses::item_reader& read) const {
         if (own_)
             if (const auto chain = own_(id)) return hand_over(*chain, read);
@@ -57,6 +58,7 @@ class lookup {
     }
 
   private:
+    /// Gives all items of these responses to `read`.
     protocol::result<void> hand_over(const std::vector<kept_responses::kept>& chain,
                                      const responses::item_reader& read) const {
         for (const auto& each : chain)
@@ -71,7 +73,8 @@ class lookup {
     responses::item_finder finder_;
 };
 
-/// The conversation with these items more. Not found: it was deleted in the meantime.
+/// Adds the input and output of a response to its conversation. One that was deleted meanwhile is
+/// no error.
 storage::result<void> extend(const services& server, const request& incoming,
                              const kept_question& question, const json::object& response) {
     const auto add = [&](const responses::kept_response& now) {
@@ -127,7 +130,7 @@ net::awaitable<protocol::result<responses::response_request>> parse_asked(
     const auto says = [&](const char* word) {
         return incoming.body.find(word) != std::string::npos;
     };
-    // The referenced items may be long.
+    // Parsing is long, too, where the body refers to kept items.
     const bool is_long = incoming.body.size() > parse_here_bytes_max ||
                          says("previous_response_id") || says("item_reference") ||
                          says("conversation") || says("comparison_response_id");
@@ -146,9 +149,10 @@ net::awaitable<protocol::result<responses::response_request>> parse_asked(
 net::awaitable<protocol::result<std::shared_ptr<const void>>> take_reply_share(
     const services& server, std::size_t bytes) {
     auto share = std::make_shared<body_budget::share>(server.replies);
-    // One that takes nothing is closed after the time of a write: who waits is still there then.
+    // A connection that takes nothing is closed after the time for a write, which then frees its
+    // share for those who wait here.
     const auto patience = 2 * server.limits.write;
-    // The body, and the bytes that are sent.
+    // A reply is in memory twice: as a body and as the bytes that are sent.
     const bool has_room =
         co_await share->grow_to(2 * bytes, std::chrono::steady_clock::now() + patience);
     if (!has_room)
@@ -178,9 +182,10 @@ responses::reply_options reply_options_of(responses::response_request& parsed, s
     return options;
 }
 
-storage::result<void> keep_as_it_stands(const services& server, const request& incoming,
-                                        const kept_question& question, const json::object& response,
-                                        const std::function<bool()>& is_dropped) {
+storage::result<void> keep_present_state(const services& server, const request& incoming,
+                                         const kept_question& question,
+                                         const json::object& response,
+                                         const std::function<bool()>& is_dropped) {
     if (question.is_kept) {
         responses::kept_response made;
         made.id = std::string(response.at("id").as_string());

@@ -25,21 +25,22 @@
 namespace semantic::server {
 
 protocol::responses::response_limits response_limits_of(const services& server);
+/// Seconds since 1970.
 std::int64_t seconds_now();
 
-/// The body, with the conversation that it continues; the body itself is gone afterwards.
-/// The request's budget is made here, and pays for all that the body refers to. `own`: asked first
-/// for the conversation up to a response; nothing where it knows none. A body whose conversation
-/// may have to be summarised stays until compact_when_due() has looked. `summary`: replaces all
-/// of the conversation.
+/// Parses the body together with the conversation that it continues, and frees the body. One whose
+/// conversation may have to be summarised stays until compact_when_due() has looked at it. The
+/// request's work budget is made here and is charged for all that the body refers to. `own`: is
+/// asked first for the conversation up to a response; nothing where it does not know it. `summary`:
+/// replaces the whole conversation.
 using own_lookup =
     std::function<std::optional<std::vector<kept_responses::kept>>(const std::string& id)>;
 net::awaitable<protocol::result<protocol::responses::response_request>> parse_asked(
     const services& server, const request& incoming, const own_lookup& own = {},
     std::optional<std::string> summary = {});
 
-/// Runs `read`, which reads texts of JSON of so many bytes: here where they are short, else where
-/// it keeps nobody waiting but those who read such texts too.
+/// Runs `read`, which parses kept JSON of `bytes` bytes: here where that is little, else on a
+/// worker.
 template <class Read>
 net::awaitable<std::invoke_result_t<Read&>> read_kept(const services& server,
                                                       const request& incoming, std::size_t bytes,
@@ -48,11 +49,11 @@ net::awaitable<std::invoke_result_t<Read&>> read_kept(const services& server,
     co_return co_await run_on(choose_workers(server, incoming, job_length::large_job), read);
 }
 
-/// The share of the reply budget that a reply of this size holds until it is sent. Errors:
-/// overloaded, when clients that read slowly have all that there is.
+/// Takes the share of the reply budget that a reply of `bytes` bytes holds until it is sent.
+/// Errors: overloaded, when replies to slow clients have used it up.
 net::awaitable<protocol::result<std::shared_ptr<const void>>> take_reply_share(
     const services& server, std::size_t bytes);
-/// Replies with what `read` makes of texts of so many bytes that are kept.
+/// Replies with the body that `read` makes from kept texts of `bytes` bytes.
 template <class Read>
 net::awaitable<std::optional<response>> reply_with_kept(const services& server,
                                                         const request& incoming, std::size_t bytes,
@@ -66,11 +67,11 @@ net::awaitable<std::optional<response>> reply_with_kept(const services& server,
     co_return reply;
 }
 
-/// Moves what the reply needs out of the request.
+/// Moves what the reply needs out of the parsed request. `id`: the response's.
 protocol::responses::reply_options reply_options_of(protocol::responses::response_request& parsed,
                                                     std::string id);
 
-/// What is kept of a request in addition to its response.
+/// The part of a request that is kept with its response.
 struct kept_question {
     explicit kept_question(protocol::responses::response_request& parsed)
         : is_kept(parsed.is_kept),
@@ -83,15 +84,16 @@ struct kept_question {
     std::string input;  // a list of items
 };
 
-/// Keeps the response in its present state, under its id, as its request wanted, and adds what was
-/// asked and said to the conversation. `is_dropped`: see keep_response(). Blocks.
-storage::result<void> keep_as_it_stands(const services& server, const request& incoming,
-                                        const kept_question& question,
-                                        const boost::json::object& response,
-                                        const std::function<bool()>& is_dropped = {});
+/// Stores the response in its present state, if its request wants that, and adds its input and
+/// output to the conversation. `is_dropped`: see keep_response(). Blocks. Errors: those of
+/// keep_response(); io, where the conversation cannot be written.
+storage::result<void> keep_present_state(const services& server, const request& incoming,
+                                         const kept_question& question,
+                                         const boost::json::object& response,
+                                         const std::function<bool()>& is_dropped = {});
 
-/// At the end of an answer, before its last bytes go out. One that cannot be kept says so. Of one
-/// that failed nothing is kept.
+/// Stores a response when it is complete, before its last bytes are sent; where that fails, they
+/// say so. A failed answer is not stored.
 template <class Reply>
 class response_keeping final : public before_end {
   public:
@@ -103,7 +105,7 @@ class response_keeping final : public before_end {
         const auto* status = made_.response().if_contains("status");
         if (status == nullptr || *status == "failed") co_return;
         auto keep = [this] {
-            return keep_as_it_stands(server_, incoming_, question_, made_.response());
+            return keep_present_state(server_, incoming_, question_, made_.response());
         };
         const storage::result<void> kept =
             co_await run_on(choose_workers(server_, incoming_, job_length::long_job), keep);
@@ -120,7 +122,8 @@ class response_keeping final : public before_end {
     const kept_question& question_;
 };
 
-/// The conversation is one response's at a time. Returns: nothing where there is none to hold.
+/// Takes the right to add to conversation `id`, which one request has at a time. Returns: nothing
+/// where `id` is empty. Errors: conflict.
 protocol::result<std::optional<turns_in_flight::turn>> hold_conversation(const services& server,
                                                                          const request& incoming,
                                                                          const std::string& id);

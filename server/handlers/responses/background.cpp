@@ -29,11 +29,11 @@ namespace json = boost::json;
 namespace responses = protocol::responses;
 using reply = std::optional<response>;
 
-/// Nobody waits for the answer: what would be a client that leaves is somebody who stops it.
-/// Thread: the strand, but for leave().
-class nobody final : public client_link, public std::enable_shared_from_this<nobody> {
+/// The client_link of a response that no client waits for. Stopping the response looks like a
+/// client that leaves. Thread: the strand, but for leave().
+class absent_client final : public client_link, public std::enable_shared_from_this<absent_client> {
   public:
-    nobody(net::any_io_executor executor, std::chrono::milliseconds ping_every)
+    absent_client(net::any_io_executor executor, std::chrono::milliseconds ping_every)
         : executor_(std::move(executor)), ping_every_(ping_every) {}
 
     net::any_io_executor executor() override { return executor_; }
@@ -49,6 +49,7 @@ class nobody final : public client_link, public std::enable_shared_from_this<nob
         co_return std::nullopt;
     }
     void streamed(int) override {}
+    /// Stops the response. Any thread.
     void leave() {
         net::post(executor_, [self = shared_from_this()] {
             self->is_gone_ = true;
@@ -63,7 +64,7 @@ class nobody final : public client_link, public std::enable_shared_from_this<nob
     std::function<void()> notify_;
 };
 
-/// Its events are kept for later readers.
+/// Keeps the events of a response for those who read it later.
 class run_sink final : public event_sink {
   public:
     run_sink(background_run& run, const responses::response_stream& made)
@@ -71,13 +72,14 @@ class run_sink final : public event_sink {
 
     void add_field(std::string, std::string) override {}
     net::awaitable<bool> write(std::string_view events) override {
-        // A silence is its readers' own.
+        // Pings are not kept: every reader gets its own.
         if (!events.starts_with(':')) show(events);
         co_return true;
     }
     net::awaitable<bool> finish() override { co_return true; }
     bool begun() const noexcept override { return true; }
 
+    /// Adds the events to the run, and notes the response's state where it changed.
     void show(std::string_view events) {
         const json::object& response = made_.response();
         const json::value& status = response.at("status");
@@ -92,14 +94,14 @@ class run_sink final : public event_sink {
     json::value status_;
 };
 
-/// All that one needs, when its request is gone.
+/// All that a response in the background needs after its request is gone.
 struct background_job {
     background_job(const services& services_, const request& asked, const client_link& client,
                    net::any_io_executor executor, responses::response_request asked_for,
                    std::string id)
         : server(services_),
           incoming(asked),
-          link(std::make_shared<nobody>(std::move(executor), client.ping_every())),
+          link(std::make_shared<absent_client>(std::move(executor), client.ping_every())),
           parsed(std::move(asked_for)),
           question(parsed),
           stream(reply_options_of(parsed, std::move(id)), ids) {
@@ -109,7 +111,7 @@ struct background_job {
     }
     const services& server;
     request incoming;
-    std::shared_ptr<nobody> link;
+    std::shared_ptr<absent_client> link;
     responses::response_request parsed;  // but for what its reply needs
     kept_question question;
     protocol::id_maker ids{random_bits};
@@ -120,11 +122,11 @@ struct background_job {
 };
 
 storage::result<void> keep(background_job& job) {
-    return keep_as_it_stands(job.server, job.incoming, job.question, job.stream.response(),
-                             [&job] { return job.run->is_dropped(); });
+    return keep_present_state(job.server, job.incoming, job.question, job.stream.response(),
+                              [&job] { return job.run->is_dropped(); });
 }
 
-/// Whatever way it ends, others may begin.
+/// Ends the run in any case, so that others may begin.
 class ending {
   public:
     explicit ending(background_job& job) : job_(job), tenant_(tenant_of(job.incoming)) {}
@@ -140,6 +142,7 @@ class ending {
     const storage::tenant_id tenant_;
 };
 
+/// Stores the response when it is complete; where that fails, its last events say so.
 class job_keeping final : public before_end {
   public:
     explicit job_keeping(background_job& job) : job_(job) {}
@@ -157,6 +160,7 @@ class job_keeping final : public before_end {
     background_job& job_;
 };
 
+/// Makes the response: asks the engine and keeps its events. A stopped one ends as cancelled.
 net::awaitable<void> make(std::shared_ptr<background_job> job) {
     running_answer counted(job->server.probe);
     ending at_last(*job);
@@ -177,7 +181,8 @@ net::awaitable<void> make(std::shared_ptr<background_job> job) {
     sink.show(last);
 }
 
-/// Piece by piece: a reader that takes nothing costs no more than one of them.
+/// Sends events in pieces, so that a slow reader takes no more memory than one piece. Returns:
+/// false when the client is gone.
 net::awaitable<bool> write_events(sse_writer& writer,
                                   const std::vector<background_run::event>& events) {
     constexpr std::size_t piece_bytes = 64 * 1024;
@@ -214,8 +219,9 @@ class reader {
     reader(const reader&) = delete;
     reader& operator=(const reader&) = delete;
 
-    /// Returns: false when nothing has come for as long as a stream may be silent. Requires: what
-    /// has come is looked at between two waits, on the strand, without another wait.
+    /// Waits for the run to change. Returns: false when nothing came for as long as a stream may be
+    /// silent. Requires: the caller looks at the run between two calls, on the strand, without any
+    /// other wait.
     net::awaitable<bool> wait() {
         timer_->expires_after(client_.ping_every());
         auto [error] = co_await timer_->async_wait(use_tuple);
@@ -239,7 +245,7 @@ net::awaitable<reply> answer_in_background(const services& server, const request
     if (!conversation) co_return error_response(incoming, conversation.error());
     protocol::id_maker ids(random_bits);
     const std::string id = ids.make("resp_");
-    // Its text twice, as it is kept and as it is asked, and what it follows.
+    // What the run holds: its input twice (kept and parsed), what it refers to, and the body.
     const std::size_t bytes = 2 * parsed.input.size() +
                               (parsed.budget ? parsed.budget->bytes() : 0) +
                               (parsed.compacts_above ? incoming.body.size() : 0);
@@ -253,7 +259,7 @@ net::awaitable<reply> answer_in_background(const services& server, const request
     job->agent = std::move(*agent);
     if (*conversation) job->conversation.emplace(std::move(**conversation));
     run_sink(*job->run, job->stream).show(job->stream.on_queued());
-    // Its record, which a restart would find.
+    // Stores the queued response, so that it is still known after a restart.
     auto keep_now = [&] { return keep(*job); };
     const storage::result<void> kept =
         co_await run_on(choose_workers(server, incoming, job_length::long_job), keep_now);
@@ -262,7 +268,7 @@ net::awaitable<reply> answer_in_background(const services& server, const request
         server.responses.background.remove(tenant_of(incoming), id);
         co_return error_response(incoming, public_fault(incoming, kept.error()));
     }
-    auto stop = [weak = std::weak_ptr<nobody>(job->link)] {
+    auto stop = [weak = std::weak_ptr<absent_client>(job->link)] {
         if (auto link = weak.lock()) link->leave();
     };
     (*run)->when_stopped(stop);

@@ -16,17 +16,17 @@
 
 namespace semantic::server {
 
-/// Begins it; it goes on when the client has left. Returns: the response, which is queued, or its
-/// stream.
+/// Begins a response in the background, which goes on when the client leaves. Returns: the queued
+/// response, or its stream of events.
 boost::asio::awaitable<std::optional<response>> answer_in_background(
     const services& server, const request& incoming, client_link& client,
     protocol::responses::response_request parsed);
 
-/// The events after the one of this number, until there are no more or the client leaves.
+/// Streams the run's events after number `after` until there are no more or the client leaves.
 boost::asio::awaitable<std::optional<response>> stream_background(
     const request& incoming, client_link& client, std::shared_ptr<background_run> run,
     std::int64_t after);
-/// Returns when the run has ended, or the client has left.
+/// Waits until the run has ended or the client has left.
 boost::asio::awaitable<void> wait_for_end(client_link& client, std::shared_ptr<background_run> run);
 
 }  // namespace semantic::server

@@ -20,7 +20,8 @@ namespace {
 namespace responses = protocol::responses;
 using reply = std::optional<response>;
 
-/// The user's messages of what was said before and of the request itself.
+/// The user's messages in the conversation and in the request itself. Errors: the work budget is
+/// used up.
 protocol::result<boost::json::array> users_messages(const services& server, const request& incoming,
                                                     const responses::response_request& parsed) {
     boost::json::array messages;
@@ -49,7 +50,7 @@ protocol::result<boost::json::array> users_messages(const services& server, cons
     return messages;
 }
 
-/// Frees a body that is not needed any more.
+/// Frees the request's body at its end.
 class body_drop {
   public:
     explicit body_drop(const request& incoming) : incoming_(incoming) {}
@@ -63,6 +64,7 @@ class body_drop {
     const request& incoming_;
 };
 
+/// Whether the prompt has more than `limit` tokens. False where it cannot be counted.
 net::awaitable<bool> is_above(const answer_context& asked,
                               const responses::response_request& parsed, int limit) {
     auto count = [&] { return asked.incoming.engine->count_tokens(parsed.chat, parsed.thinking); };
@@ -83,7 +85,7 @@ net::awaitable<std::string> compact_when_due(const answer_context& asked, const 
     if (!is_due) co_return std::string();
     responses::response_request about = parsed;
     protocol::ask_for_summary(about, protocol::summary_question());
-    // No agent's memory: what it shares is read from there, and nothing is written over.
+    // No agent: the summary reads the shared beginning of a memory, and writes none.
     auto wanted = about.take_generation(std::nullopt, answer_deadline(asked.server));
     protocol::summary_collector collector;
     const reply made = co_await collect_answer(asked, std::move(wanted), collector);
@@ -123,7 +125,7 @@ net::awaitable<reply> post_compact(const services& server, const request& incomi
     if (!messages) co_return error_response(incoming, messages.error());
     protocol::id_maker ids(random_bits);
     protocol::ask_for_summary(*parsed, protocol::summary_question());
-    // No agent's memory: what it shares is read from there, and nothing is written over.
+    // No agent: the summary reads the shared beginning of a memory, and writes none.
     auto wanted = parsed->take_generation(std::nullopt, answer_deadline(server));
     responses::compaction_collector collector(ids.make("resp_"), seconds_now(),
                                               std::move(*messages), ids);

@@ -19,18 +19,19 @@
 
 namespace semantic::server {
 
-/// Has a request answered from a summary of its conversation, where its prompt is longer than it
-/// says (response_request::compacts_above), and frees its body. `own`: as for parse_asked().
-/// Returns: the summary, which the reply has to begin with; empty where there is none, since it was
-/// not due or could not be made: then the answer is from the whole conversation.
+/// Replaces the conversation of a request by a summary where its prompt is longer than the request
+/// allows (response_request::compacts_above), and frees its body. `own`: as for parse_asked().
+/// Returns: the summary, which the reply begins with; empty where none was due or it could not be
+/// made, and the whole conversation is used.
 boost::asio::awaitable<std::string> compact_when_due(const answer_context& asked,
                                                      const own_lookup& own,
                                                      protocol::responses::response_request& parsed);
 
-/// POST /v1/responses/input_tokens: what a request would report, without an answer.
+/// POST /v1/responses/input_tokens: counts the prompt tokens of a request.
 boost::asio::awaitable<std::optional<response>> post_input_tokens(const services& parts,
                                                                   const request& incoming,
                                                                   client_link& client);
+/// POST /v1/responses/compact: replies with a summary of the conversation and the user's messages.
 boost::asio::awaitable<std::optional<response>> post_compact(const services& server,
                                                              const request& incoming,
                                                              client_link& client);

@@ -19,7 +19,7 @@ namespace responses = protocol::responses;
 using reply = std::optional<response>;
 using kept_conversation = kept_responses::kept;
 
-/// The conversation's id in a path with an item, whose own id is the route's parameter.
+/// The id of the conversation in a path that also has an item's id, which is the route's parameter.
 std::string conversation_in_path(const request& incoming) {
     constexpr std::string_view head = "/v1/conversations/";
     const std::string_view rest = std::string_view(incoming.path).substr(head.size());
@@ -34,7 +34,7 @@ response not_found(const request& incoming, const std::string& id) {
     return error_response(incoming, responses::conversation_not_found(id));
 }
 
-/// Parses the body where it keeps nobody waiting, and lets go of it.
+/// Parses the body, on a worker where it is long, and frees it.
 template <class Parse>
 net::awaitable<std::invoke_result_t<Parse&>> parse(const services& server, const request& incoming,
                                                    Parse read) {
@@ -43,7 +43,8 @@ net::awaitable<std::invoke_result_t<Parse&>> parse(const services& server, const
     co_return parsed;
 }
 
-/// Puts what `make` makes of the conversation in its place. Returns: what `answer` says of it then.
+/// Replaces the conversation by what `make` makes of it, and stores it. Replies with the body that
+/// `answer` makes of the new one.
 template <class Answer>
 net::awaitable<reply> change(const services& server, const request& incoming, std::string id,
                              conversation_change make, Answer answer) {

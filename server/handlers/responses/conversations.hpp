@@ -15,22 +15,27 @@ namespace semantic::server {
 
 using conversation_reply = boost::asio::awaitable<std::optional<response>>;
 
+/// POST /v1/conversations: makes a conversation.
 conversation_reply post_conversations(const services& server, const request& incoming,
                                       client_link&);
+/// GET /v1/conversations/{id}: its metadata.
 conversation_reply get_conversation(const services& server, const request& incoming, client_link&);
-/// Other metadata.
+/// POST /v1/conversations/{id}: replaces its metadata.
 conversation_reply post_conversation(const services& server, const request& incoming, client_link&);
-/// Also while a response is being made that would add to it: that adds nothing then.
+/// DELETE /v1/conversations/{id}. A response that is being made for it then adds nothing.
 conversation_reply delete_conversation(const services& server, const request& incoming,
                                        client_link&);
-/// Items more. 409: a response is adding its own.
+/// POST /v1/conversations/{id}/items: adds items. 409 while a response is adding its own.
 conversation_reply post_conversation_items(const services& server, const request& incoming,
                                            client_link&);
-/// Page by page: `limit`, `order`, `after`.
+/// GET /v1/conversations/{id}/items: its items, page by page: `limit`, `order`, `after`.
 conversation_reply get_conversation_items(const services& server, const request& incoming,
                                           client_link&);
+/// GET /v1/conversations/{id}/items/{item}: one item.
 conversation_reply get_conversation_item(const services& server, const request& incoming,
                                          client_link&);
+/// DELETE /v1/conversations/{id}/items/{item}: removes an item. 409 while a response is adding its
+/// own.
 conversation_reply delete_conversation_item(const services& server, const request& incoming,
                                             client_link&);
 

@@ -25,7 +25,8 @@ response not_found(const request& incoming) {
     return error_response(incoming, responses::response_not_found(incoming.parameter));
 }
 
-/// Numbers of events begin with 0; -1: from the first on.
+/// The number after which a stream begins. Events are numbered from 0, so -1 means all. Errors:
+/// bad_value.
 protocol::result<std::int64_t> starting_after(const request& incoming) {
     const auto text = incoming.query("starting_after");
     if (!text) return -1;
@@ -146,7 +147,7 @@ net::awaitable<reply> post_response_cancel(const services& server, const request
     }
     const auto kept = server.responses.stored.find(tenant, incoming.parameter);
     if (!kept) co_return not_found(incoming);
-    // Once more, of one that has ended: it is as it is.
+    // A response that has ended is returned as it is.
     auto look = [&] { return responses::was_in_background(*kept); };
     const bool was_in_background = co_await read_kept(server, incoming, kept->body.size(), look);
     if (was_in_background) co_return json_response(kept->body);

@@ -14,23 +14,25 @@
 
 namespace semantic::server {
 
+/// POST /v1/responses: makes a response.
 boost::asio::awaitable<std::optional<response>> post_responses(const services& server,
                                                                const request& incoming,
                                                                client_link& client);
 
-/// The response of the path's id, kept or still being made in the background; with `stream=true`
-/// the events of the latter, after number `starting_after`.
+/// GET /v1/responses/{id}: the response, stored or still being made in the background; with
+/// `stream=true` the events of the latter after number `starting_after`.
 boost::asio::awaitable<std::optional<response>> get_response(const services& server,
                                                              const request& incoming,
                                                              client_link& client);
-/// The input items of that response, page by page: `limit`, `order`, `after`.
+/// GET /v1/responses/{id}/input_items: page by page: `limit`, `order`, `after`.
 boost::asio::awaitable<std::optional<response>> get_response_items(const services& server,
                                                                    const request& incoming,
                                                                    client_link& client);
+/// DELETE /v1/responses/{id}: deletes the response, and stops it where it is still being made.
 boost::asio::awaitable<std::optional<response>> delete_response(const services& server,
                                                                 const request& incoming,
                                                                 client_link& client);
-/// Stops one that is made in the background. 400: no other can be.
+/// POST /v1/responses/{id}/cancel: stops a response that is made in the background. 400 for others.
 boost::asio::awaitable<std::optional<response>> post_response_cancel(const services& server,
                                                                      const request& incoming,
                                                                      client_link& client);

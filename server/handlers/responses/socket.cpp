@@ -42,10 +42,10 @@ using tcp = net::ip::tcp;
 // The most bytes of a message that one read returns.
 constexpr std::size_t message_piece_bytes = 64 * 1024;
 
-/// The sockets that are open in this process.
+/// Counts the open sockets, of all and of each tenant.
 class open_sockets {
   public:
-    /// One of them, given back when it ends.
+    /// One open socket, given back at its end.
     class slot {
       public:
         slot(open_sockets& all, std::string tenant) : all_(all), tenant_(std::move(tenant)) {}
@@ -58,7 +58,8 @@ class open_sockets {
         const std::string tenant_;
     };
 
-    /// `tenant_max`: what one tenant may have. Errors: overloaded, rate_limited.
+    /// Takes a socket. `tenant_max`: how many one tenant may have. Errors: overloaded,
+    /// rate_limited.
     protocol::result<std::unique_ptr<slot>> take(const std::string& tenant,
                                                  std::size_t tenant_max) {
         std::lock_guard lock(mutex_);
@@ -89,7 +90,8 @@ class open_sockets {
 
 open_sockets all_sockets;
 
-/// A refusal as a message: as the reply would have it, with its status and what says when to retry.
+/// A refusal as a WebSocket message: the reply's body, with its status and headers (such as
+/// retry-after).
 std::string error_message(const response& refused) {
     json::object headers;
     for (const auto& [name, value] : refused.fields) headers[name] = value;
@@ -98,7 +100,8 @@ std::string error_message(const response& refused) {
     return text + refused.body.substr(1);
 }
 
-/// One client. Thread: its connection's strand. Kept by whatever waits for it.
+/// One client's WebSocket. Reads messages and answers them one after the other. Thread: its
+/// connection's strand. Owner: the coroutines share it.
 class response_socket final : public client_link,
                               public event_sink,
                               public std::enable_shared_from_this<response_socket> {
@@ -116,10 +119,10 @@ class response_socket final : public client_link,
         handshake_.engine = {};
         handshake_.method = "POST";
         body_share_.set_tenant(handshake_.credential.value_or(""));
-        handshake_.gone = nullptr;  // of a connection that is this socket's now
+        handshake_.gone = nullptr;  // it belongs to the connection, which this socket has taken
     }
 
-    /// Until the client has gone.
+    /// Reads messages until the client is gone.
     net::awaitable<void> run();
 
     net::any_io_executor executor() override { return socket_->executor(); }
@@ -144,18 +147,28 @@ class response_socket final : public client_link,
     net::awaitable<std::optional<std::string>> read_message();
     net::awaitable<void> wait_until_answered();
     static net::awaitable<void> answer_all(std::shared_ptr<response_socket> self);
+    /// Answers one message.
     net::awaitable<void> answer(request& one);
     bool has_key() const {
         return credential_of(server_.settings, handshake_) == handshake_.credential;
     }
+    /// Makes a response: takes a slot of the key and an engine, and asks. Returns: a refusal;
+    /// nothing once it is sent.
     net::awaitable<reply> create(request& one, const route_match& match);
+    /// Hands a message back that was to change the running answer, which the server does not do.
     net::awaitable<reply> steer(request& one);
     net::awaitable<reply> ask(request& one);
+    /// Waits for the engine of the message's model. Returns: a refusal; nothing: `one.engine` is
+    /// set.
     net::awaitable<reply> take_model(request& one);
     net::awaitable<bool> send(std::string message);
+    /// The conversation up to response `id`: the latest one of this socket, or a stored one.
+    /// Nothing where it is neither.
     std::optional<std::vector<kept_responses::kept>> own_chain(const request& one,
                                                                const std::string& id);
+    /// Remembers the latest response, which was not stored, with all that it follows.
     void remember(const request& one, const kept_question& question, const json::object& response);
+    /// Forgets the remembered response.
     void forget();
     void leave();
 
@@ -174,14 +187,14 @@ class response_socket final : public client_link,
     bool is_answering_ = false;
     bool is_gone_ = false;
     bool has_begun_ = false;  // the answer that is being made
-    std::string lane_;        // its stream_id
+    std::string lane_;        // the message's stream_id, which its events carry
     std::function<void()> notify_;
     std::vector<kept_responses::kept> earlier_;  // what the present request's own input follows
     std::optional<std::pair<storage::tenant_id, std::string>> latest_;  // in `unstored`
 };
 
-/// Stores the response if its request wants that; otherwise it is known as long as the client
-/// stays.
+/// Stores the response if its request wants that; else remembers it for as long as the client is
+/// connected.
 class response_socket::keeping final : public before_end {
   public:
     keeping(response_socket& socket, const request& one, responses::response_stream& made,
@@ -212,7 +225,7 @@ class response_socket::keeping final : public before_end {
 net::awaitable<void> response_socket::run() {
     server_.responses.tasks.spawn(executor(), answer_all(shared_from_this()),
                                   "responses of a WebSocket");
-    // A key that is taken out of the key file ends its sockets.
+    // When the key file is read again, a socket whose key is gone from it ends.
     checked_ = server_.sockets.follow([weak = weak_from_this(), home = executor()] {
         net::post(home, [weak] {
             const auto self = weak.lock();
@@ -248,8 +261,9 @@ net::awaitable<void> response_socket::wait_until_answered() {
     }
 }
 
-/// One that is not small is not read on before all that came earlier is answered: it would hold its
-/// share of what there is for bodies as long as those take. Then it has the limits of a body.
+/// Reads one message; nothing when the client is gone. A message that is not small waits until all
+/// earlier ones are answered: it would hold its share of the memory for bodies all that time. Then
+/// the limits of a body apply to it.
 net::awaitable<std::optional<std::string>> response_socket::read_message() {
     std::string message;
     std::optional<clock::time_point> until;  // of a message that has begun
@@ -420,7 +434,6 @@ void response_socket::forget() {
     latest_.reset();
 }
 
-/// Only the latest is: it has all that it follows.
 void response_socket::remember(const request& one, const kept_question& question,
                                const json::object& response) {
     auto before = responses::items_text_of(std::exchange(earlier_, {}));

@@ -22,9 +22,9 @@ inline constexpr std::size_t response_sockets_of_tenant_max = 16;
 inline constexpr std::size_t waiting_requests_max =
     8;  // messages of one, while another is answered
 
-/// Ends when the client does, breaks a rule, or the server stops. Without an upgrade 426: clients
-/// that would rather speak over a WebSocket take that for "not here" and post instead; after a 404
-/// they try again.
+/// GET /v1/responses. Ends when the client leaves or breaks a rule, or the server stops. Without an
+/// upgrade the reply is 426: clients that prefer a WebSocket then use POST; after a 404 they would
+/// try again.
 boost::asio::awaitable<std::optional<response>> get_responses(const services& server,
                                                               const request& incoming,
                                                               client_link& client);
