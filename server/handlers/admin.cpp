@@ -14,6 +14,7 @@ namespace {
 namespace admin = protocol::admin;
 using protocol::errc;
 
+/// What clear_all() has done.
 struct clear_result {
     admin::clearing done;
     std::optional<storage::failure> fault;  // the first; the others were tried all the same
@@ -21,7 +22,8 @@ struct clear_result {
     bool found_any = false;  // an agent that was to be cleared
 };
 
-/// Blocks. `model`: as forget().
+/// Forgets all idle agents of all tenants. `model`: as for forget(). Goes on after a failure.
+/// Blocks.
 clear_result clear_all(engine::engine& engine, const std::optional<std::string>& model) {
     clear_result result;
     const std::uint64_t held_before = engine.pool().frames_held;
@@ -65,10 +67,10 @@ net::awaitable<std::optional<response>> delete_caches(const services& server,
     log_event(log_level::warning, incoming.id_for_log(),
               "caches cleared: " + std::to_string(cleared.done.on_disk) + " agents");
     if (cleared.fault) {
-        protocol::failure told = public_fault(incoming, *cleared.fault);
-        told.message = "cleared " + std::to_string(cleared.done.on_disk) + " agents, but " +
-                       std::to_string(cleared.failed) + " not: " + told.message;
-        co_return error_response(incoming, told);
+        protocol::failure failure = public_fault(incoming, *cleared.fault);
+        failure.message = "cleared " + std::to_string(cleared.done.on_disk) + " agents, but " +
+                          std::to_string(cleared.failed) + " not: " + failure.message;
+        co_return error_response(incoming, failure);
     }
     co_return json_response(admin::cleared_body(cleared.done));
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// /admin: what concerns every tenant's memory; models: handlers/models/model_changes. Permission:
-// refuse_admin().
+// Handlers of /admin that concern every tenant's memory; those of models are in
+// handlers/models/model_changes. Who may call them: refuse_admin().
 
 #include <boost/asio/awaitable.hpp>
 
@@ -17,11 +17,12 @@ namespace semantic::server {
 /// GET /admin/nodes: {"nodes":[…]}, of live/node_board.hpp.
 response get_nodes(const services& server, const request& incoming);
 
-/// Forgets every agent of every tenant, but those that answer a request now.
+/// DELETE /admin/caches: forgets every agent of every tenant, but those that answer a request now.
+/// `?model=NAME` forgets only what that model remembers.
 boost::asio::awaitable<std::optional<response>> delete_caches(const services& server,
                                                               const request& incoming,
                                                               client_link& client);
-/// The seed of requests that bring none.
+/// POST /admin/seed: sets the seed of requests that bring none.
 response post_seed(const services& server, const request& incoming);
 
 }  // namespace semantic::server

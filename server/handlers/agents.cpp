@@ -42,7 +42,7 @@ namespace agents = protocol::agents;
 using protocol::errc;
 using reply = std::optional<response>;
 
-// Small writes of an export go out together.
+// An export is sent in pieces of this size.
 constexpr std::size_t export_piece_bytes = 256 * 1024;
 
 std::vector<agents::agent_card> cards_of(const request& incoming) {
@@ -54,14 +54,14 @@ std::vector<agents::agent_card> cards_of(const request& incoming) {
 
 const std::string& model_of(const request& incoming) { return incoming.engine->info().id; }
 
-/// The agent that the path names, as its owner's.
+/// The id of the agent that the path names, as one of the client's tenant. Errors: bad_value.
 protocol::result<storage::agent_id> agent_of_path(const request& incoming) {
     auto id = agents::parse_path_id(incoming.parameter);
     if (!id) return id.error();
     return id->owned_by(tenant_of(incoming));
 }
 
-/// The same when there is such an agent. Errors: bad_value, not_found.
+/// The agent that the path names. Errors: bad_value; not_found, where there is none.
 protocol::result<engine::agent_info> known_agent(const request& incoming) {
     auto id = agent_of_path(incoming);
     if (!id) return id.error();
@@ -70,22 +70,24 @@ protocol::result<engine::agent_info> known_agent(const request& incoming) {
     return std::move(*info);
 }
 
-/// The same when the loaded model remembers it. Errors: as known_agent().
+/// The agent that the path names, if the loaded model remembers it. Errors: as known_agent().
 protocol::result<engine::agent_info> remembered_agent(const request& incoming) {
     auto info = known_agent(incoming);
     if (info && !info->is_remembered) return agents::no_memory(info->id, model_of(incoming));
     return info;
 }
 
-/// The same when no request works with it. Errors: also conflict.
+/// The agent that the path names, if no request works with it. `action`: "deleted", for the error.
+/// Errors: as known_agent(); conflict.
 protocol::result<engine::agent_info> idle_agent(const request& incoming, std::string_view action) {
     auto info = known_agent(incoming);
     if (info && info->in_use) return agents::agent_runs(info->id, action);
     return info;
 }
 
-/// The agent that the path names, last, and in front of it those to which something was said under
-/// its name; all of them idle. Errors: bad_value, not_found where there is neither, conflict.
+/// The agents that a DELETE forgets: the branches of the named agent, and itself as the last one.
+/// Errors: bad_value; not_found, where there is none of them; conflict, where one answers a
+/// request.
 protocol::result<std::vector<engine::agent_info>> agents_to_delete(const request& incoming,
                                                                    bool deletes_branches) {
     auto id = agent_of_path(incoming);
@@ -110,7 +112,7 @@ response created(std::string body) {
     return made;
 }
 
-/// The agent that a body names, or a new name.
+/// The id that a body names for a new agent, or a new one.
 storage::agent_id named_or_new(const request& incoming,
                                const std::optional<storage::agent_id>& name) {
     const auto id =
@@ -122,11 +124,13 @@ protocol::failure taken(const storage::agent_id& agent) {
     return fail(errc::conflict, "Agent " + agent.str() + " already exists", "agent_id");
 }
 
-/// The name is a good one, so it can only have been taken meanwhile.
+/// The error of creating an agent whose name is valid: bad_value can then only mean that another
+/// request took the name meanwhile.
 protocol::failure creation_fault(const storage::agent_id& agent, const protocol::failure& fault) {
     return fault.code == errc::bad_value ? taken(agent) : fault;
 }
 
+/// Replies with the new agent. `parent`: the agent that it was forked from; empty: none.
 response created_agent(const request& incoming, const storage::agent_id& agent,
                        std::string_view parent, const engine::fork_point& at = {}) {
     auto info = incoming.engine->inspect(agent);
@@ -134,7 +138,8 @@ response created_agent(const request& incoming, const storage::agent_id& agent,
     return created(agents::created_body(card_of(*info), model_of(incoming), parent, at));
 }
 
-/// Runs `work`, which returns a storage result, where it may block. Returns: what went wrong.
+/// Runs `work`, which returns a storage result and may block, on a worker. Returns: the error for
+/// the client; nothing where there was none.
 template <class Work>
 net::awaitable<std::optional<protocol::failure>> blocking(const services& server,
                                                           const request& incoming, Work work) {
@@ -143,6 +148,7 @@ net::awaitable<std::optional<protocol::failure>> blocking(const services& server
     co_return std::nullopt;
 }
 
+/// Moves the agent that the path names to disk, under every model that is loaded.
 net::awaitable<reply> evict(const services& server, const request& incoming) {
     auto info = idle_agent(incoming, "moved to disk");
     if (!info) co_return error_response(incoming, info.error());
@@ -162,7 +168,7 @@ net::awaitable<reply> evict(const services& server, const request& incoming) {
 
 }  // namespace
 
-// All of the client's agents are looked at, whatever the page's length.
+// On a worker: all of the client's agents are read, whatever the page's length.
 net::awaitable<reply> get_agents(const services& server, const request& incoming, client_link&) {
     auto list = [&] {
         const agents::list_query query{incoming.query("limit"), incoming.query("after")};
@@ -172,7 +178,8 @@ net::awaitable<reply> get_agents(const services& server, const request& incoming
     co_return body ? json_response(std::move(*body)) : error_response(incoming, body.error());
 }
 
-// Every block of every agent of the client is looked at: milliseconds where there are thousands.
+// On a worker: every block of every agent of the client is counted, which takes milliseconds where
+// there are thousands.
 net::awaitable<reply> get_agent_stats(const services& server, const request& incoming,
                                       client_link&) {
     const engine::engine& engine = *incoming.engine;
@@ -288,13 +295,14 @@ net::awaitable<reply> delete_agent(const services& server, const request& incomi
         co_return error_response(
             incoming, fail(errc::bad_value, "branches: must be true or false", "branches"));
     const std::optional<std::string> model = incoming.query("model");
-    // All of the client's agents are looked at.
+    // On a worker: it searches all of the client's agents for branches.
     auto find = [&] { return agents_to_delete(incoming, deletes_branches == "true" && !model); };
     auto found = co_await run_on(choose_workers(server, incoming), find);
     if (!found) co_return error_response(incoming, found.error());
     if (model && models_meant(found->back(), *model).empty())
         co_return error_response(incoming, agents::no_memory_of(found->back().id, *model));
-    // The agent itself last: whatever is cut off, its name is there to be deleted again.
+    // The agent itself is the last one: if the server ends in between, its name is still there for
+    // another DELETE.
     auto work = [&] {
         storage::result<void> done;
         for (const engine::agent_info& each : *found) {
@@ -342,7 +350,8 @@ net::awaitable<reply> post_agent_generate(const services& server, const request&
 
 namespace {
 
-/// One export: the engine writes on a thread that may wait, the client reads here.
+/// An export under way: a worker thread reads the agent's memory and pushes it into a pipe; the
+/// client's coroutine takes it out with next().
 class agent_export {
   public:
     agent_export(const services& server, const request& incoming, client_link& client,
@@ -371,8 +380,10 @@ class agent_export {
     agent_export(const agent_export&) = delete;
     agent_export& operator=(const agent_export&) = delete;
 
+    /// The next piece of the file; empty at its end, after a failure, or when the client is gone.
     net::awaitable<std::string> next() { return pipe_->next(); }
-    /// Requires: next() has returned an empty piece and the client is there.
+    /// Why the export ended early; nothing: it is whole. Requires: next() has returned an empty
+    /// piece and the client is there.
     const std::optional<storage::failure>& fault() const { return outcome_->fault; }
 
   private:
@@ -391,16 +402,16 @@ class agent_export {
 
 namespace {
 
-/// What is lost on the disk is no fault of the request's, and stays lost until a turn of the agent
-/// computes it again: a client gains nothing by a retry.
+/// The error of a failed export. Memory that is damaged or gone from the disk stays so until a turn
+/// of the agent computes it again, so the client learns that a retry is of no use.
 protocol::failure export_fault(const request& incoming, const storage::agent_id& agent,
                                const storage::failure& fault) {
-    protocol::failure told = public_fault(incoming, fault);
+    protocol::failure failure = public_fault(incoming, fault);
     const bool is_lost = fault.code == storage::errc::corrupt ||
                          fault.code == storage::errc::incompatible ||
                          fault.code == storage::errc::not_found;
     return is_lost && incoming.engine->inspect(agent) ? agents::memory_lost(agent, fault.code)
-                                                      : told;
+                                                      : failure;
 }
 
 }  // namespace
@@ -424,7 +435,8 @@ net::awaitable<reply> get_agent_cache(const services& server, const request& inc
         piece = co_await file.next();
     }
     if (client.is_gone()) co_return std::nullopt;
-    // The status is out; what is left is to break the connection off, which the session does.
+    // The reply's status was sent already, so only closing the connection can show the failure. The
+    // session does that for an exception.
     if (file.fault()) throw std::runtime_error("export ended early: " + file.fault()->what);
     co_await writer.finish();
     co_return std::nullopt;

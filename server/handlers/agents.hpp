@@ -17,27 +17,38 @@
 
 namespace semantic::server {
 
-/// The agent as it is shown.
+/// What clients are shown of an agent.
 protocol::agents::agent_card card_of(const engine::agent_info& info);
 
+/// GET /v1/agents/{id}: one agent.
 response get_agent(const services& server, const request& incoming);
 
 using awaited_reply = boost::asio::awaitable<std::optional<response>>;
+/// GET /v1/agents: the tenant's agents, page by page.
 awaited_reply get_agents(const services& server, const request& incoming, client_link& client);
+/// GET /v1/agents/stats: what the tenant's agents take of pool and disk.
 awaited_reply get_agent_stats(const services& server, const request& incoming, client_link& client);
 
+/// POST /v1/agents: creates an empty agent.
 awaited_reply post_agents(const services& server, const request& incoming, client_link& client);
-/// Changes how long the agent's memory is kept, brings it into RAM, or gives it up.
+/// POST /v1/agents/{id}: changes how long the agent's memory is kept, brings it into RAM, or
+/// forgets it.
 awaited_reply post_agent(const services& server, const request& incoming, client_link& client);
-/// `?evict_only=true` moves the agent to disk instead; `?model=NAME` forgets what that model
-/// remembers of it.
+/// DELETE /v1/agents/{id}: forgets the agent and its branches. `?evict_only=true` moves it to disk
+/// instead; `?model=NAME` forgets only what that model remembers of it.
 awaited_reply delete_agent(const services& server, const request& incoming, client_link& client);
+/// POST /v1/agents/{id}/generate: continues the agent's memory from raw text, without a chat
+/// template.
 awaited_reply post_agent_generate(const services& server, const request& incoming,
                                   client_link& client);
+/// POST /v1/agents/{id}/fork: creates an agent that begins with this one's memory, or a part of it.
 awaited_reply post_agent_fork(const services& server, const request& incoming, client_link& client);
+/// POST /v1/agents/{id}/evict: moves the agent's memory from RAM to disk.
 awaited_reply post_agent_evict(const services& server, const request& incoming,
                                client_link& client);
+/// GET /v1/agents/{id}/cache: sends the agent's memory as a file.
 awaited_reply get_agent_cache(const services& server, const request& incoming, client_link& client);
+/// PUT /v1/agents/{id}/cache: replaces the agent's memory by that of a file.
 awaited_reply put_agent_cache(const services& server, const request& incoming, client_link& client);
 
 }  // namespace semantic::server

@@ -38,21 +38,21 @@ using text = protocol::result<std::string>;
 using keyed_request = session_registry::keyed_request;
 using optional_key = std::optional<keyed_request>;
 
-/// A request with a key is done once: a repeated one gets the reply of the first. Requires:
-/// the body is still there (parse_body). Errors: bad_value.
+/// The request's Idempotency-Key; nothing where it has none. A repeated request with the same key
+/// gets the reply of the first. Requires: the body is still there (parse_body). Errors: bad_value.
 protocol::result<optional_key> key_of(const request& incoming) {
     auto key = incoming.field("idempotency-key");
     if (!key || key->empty()) return optional_key();
     if (key->size() > key_bytes_max)
         return fail(errc::bad_value, "idempotency-key: may have " + std::to_string(key_bytes_max) +
                                          " bytes, has " + std::to_string(key->size()));
-    // A body may be large, and is kept with the session: its hash distinguishes it from others.
+    // A body may be long, so its hash is kept with the session in its place.
     const std::string_view path = incoming.path, body = incoming.body;
     return optional_key(
         {std::move(*key), storage::field_hasher().add(path).add(body).finish().hex()});
 }
 
-/// Returns: what kept the session from being written as it is now.
+/// Writes the session to disk, on a worker. Returns: keep_session()'s error.
 net::awaitable<protocol::result<void>> keep(const services& server, const request& incoming,
                                             const storage::tenant_id& tenant,
                                             const std::string& id) {
@@ -60,7 +60,8 @@ net::awaitable<protocol::result<void>> keep(const services& server, const reques
     co_return co_await run_on(choose_workers(server, incoming, job_length::long_job), work);
 }
 
-/// The reply to what has changed the session, or did before, when that lasts.
+/// Sends `body`, the reply to a change, once the session is on disk. Also for a retry, since the
+/// first request may have failed to write it.
 net::awaitable<response> when_kept(const services& server, const request& incoming,
                                    std::string body) {
     const storage::tenant_id tenant = tenant_of(incoming);
@@ -68,8 +69,8 @@ net::awaitable<response> when_kept(const services& server, const request& incomi
     co_return kept ? json_response(std::move(body)) : error_response(incoming, kept.error());
 }
 
-/// A whisper or a vote: done at once, by `make(room)`, a result<std::string>. Looked for, applied
-/// and kept under one lock.
+/// Applies a whisper or a vote under the session's lock with `make(locked_session)`, a
+/// result<std::string>, and stores its reply. A request that was done before only gets that reply.
 template <class Make>
 net::awaitable<reply> once(const services& server, const request& incoming, const optional_key& key,
                            Make make) {
@@ -102,16 +103,16 @@ session_client client_of(const answer_context& context) {
 
 namespace {
 
-/// A request to a session, and how its reply is made.
+/// A request for turns: how they are taken and how the reply is made.
 struct asked_turn {
     optional_key key;
     coordination::answer_wish how;
     std::function<net::awaitable<protocol::result<void>>(session_driver&)> take;
-    /// The body; of a stream, what follows its turns.
+    /// The reply's body; of a stream, the last bytes after the turns' own events.
     std::function<std::string(const session&, const taken_turns&)> show;
 };
 
-/// One turn, round or decision, as one body.
+/// Takes a turn, a round or a decision, and replies with one body.
 net::awaitable<reply> as_body(const answer_context& context, asked_turn asked) {
     running_answer counted(context.server.probe);
     auto begun = context.server.sessions.begin_once(tenant_of(context.incoming),
@@ -135,7 +136,7 @@ net::awaitable<reply> as_body(const answer_context& context, asked_turn asked) {
     co_return last;
 }
 
-/// A stream that was sent before, once more: its events are made again.
+/// Sends the stored reply of a stream once more: its events are made again from what is stored.
 net::awaitable<reply> send_again(const answer_context& context,
                                  const session_registry::kept_reply& kept, sse_writer& writer) {
     constexpr std::size_t write_bytes = 64 * 1024;
@@ -165,7 +166,7 @@ net::awaitable<reply> send_again(const answer_context& context,
     co_return std::nullopt;
 }
 
-/// The same as events, of which the last comes from `show`.
+/// Takes a turn, a round or a decision, and sends its events as they come.
 net::awaitable<reply> as_events(const answer_context& context, asked_turn asked) {
     running_answer counted(context.server.probe);
     sse_writer writer(context.client, context.incoming);
@@ -173,7 +174,7 @@ net::awaitable<reply> as_events(const answer_context& context, asked_turn asked)
                                                     context.incoming.parameter, asked.key);
     if (!begun) co_return error_response(context.incoming, begun.error());
     if (begun->reply != nullptr) co_return co_await send_again(context, *begun->reply, writer);
-    // Its frame owns the bytes until they are out.
+    // The coroutine's frame owns the bytes until they are sent.
     event_sender send = [&writer](std::string events) -> net::awaitable<bool> {
         co_return co_await writer.write(events);
     };
@@ -215,7 +216,7 @@ net::awaitable<reply> take_turns(const answer_context& context, bool is_round, r
         return is_round ? driver.round() : driver.turn(wanted->wish);
     };
     asked.show = [&](const session& s, const taken_turns& taken) {
-        // A turn's own events have said all.
+        // The events of a turn leave nothing to add.
         if (form == reply_form::events)
             return is_round ? coordination::round_complete_event(s) : std::string();
         return is_round ? coordination::round_body(s, taken.reports)
@@ -225,7 +226,8 @@ net::awaitable<reply> take_turns(const answer_context& context, bool is_round, r
     co_return co_await as_events(context, std::move(asked));
 }
 
-/// Blocks. Errors: those of the store, but for agents that there are not.
+/// Erases what the engine remembers of these agents. Tries all, and returns the first error. An
+/// agent that is not there is no error. Blocks.
 protocol::result<void> erase_all(engine::engine& engine,
                                  const std::vector<storage::agent_id>& agents) {
     protocol::result<void> all;
@@ -252,6 +254,7 @@ std::vector<int> older_agents(const services& server, const request& incoming,
     return older;
 }
 
+/// Opens the session that a request wants. `older`: see older_agents().
 session opened(const services& server, const storage::tenant_id& tenant,
                coordination::opening wanted, const std::vector<int>& older) {
     const session names = wanted.made;
@@ -290,7 +293,7 @@ protocol::result<prepared_session> prepare(const services& server, const request
 std::vector<std::string> session_statuses(const services& server,
                                           const storage::tenant_id& tenant) {
     std::vector<std::string> statuses;
-    // One after the other: a request that takes a turn waits for one at most.
+    // One at a time, so that the registry's lock is never held for long.
     for (const std::string& id : server.sessions.ids(tenant))
         if (auto status = server.sessions.status(tenant, id)) statuses.push_back(**status);
     return statuses;
@@ -349,7 +352,7 @@ net::awaitable<reply> get_session_messages(const services& server, const request
         if (is_over) return std::string();
         if (!body)
             if (auto begun = begin(); !begun) return begun.error();
-        // Some at a time: a request that takes a turn waits for no more than these.
+        // Some at a time, so that the registry's lock is never held for long.
         while (body->bytes() < reply_piece_bytes) {
             auto lines = server.sessions.lines(tenant, incoming.parameter, from);
             if (!lines) return lines.error();
@@ -412,7 +415,7 @@ net::awaitable<reply> post_session_vote(const services& server, const request& i
         if (!question) return question.error();
         auto one = coordination::vote_of(s, s.questions[*question], *wish, new_hex_id(""));
         if (!one) {
-            // Nothing is put down for a vote that is none.
+            // An invalid vote must not leave its new question open.
             if (s.questions.size() > before) s.questions.pop_back();
             return one.error();
         }
@@ -436,7 +439,7 @@ net::awaitable<reply> post_sessions(const services& server, const request& incom
             auto taken = server.sessions.begin(tenant, id);
             if (!taken) return false;  // who has begun to delete it goes on with that
             server.sessions.leave(*taken);
-            // A part that stays is erased with the next start.
+            // A failure is ignored: the next start erases what is left.
             (void)drop_session(server.sessions, *incoming.engine, tenant, id);
             server.sessions.remove(std::move(*taken));
             return true;
@@ -453,7 +456,7 @@ net::awaitable<reply> delete_session(const services& server, const request& inco
                                      client_link& client) {
     const storage::tenant_id tenant = tenant_of(incoming);
     const std::string& id = incoming.parameter;
-    // Nobody begins a turn meanwhile.
+    // Holding this right keeps others from beginning a turn.
     auto taken = server.sessions.begin(tenant, id);
     if (!taken) co_return error_response(incoming, taken.error());
     auto stop = [&](const locked_session& locked) {
@@ -463,14 +466,14 @@ net::awaitable<reply> delete_session(const services& server, const request& inco
     };
     const auto runs = server.sessions.run_locked(tenant, id, stop);
     if (!runs) co_return error_response(incoming, runs.error());
-    // A run that still reads, or answers a client that left, would create its agent again.
+    // A request that still works on an agent would create its memory again after the deletion.
     auto is_idle = [&] {
         return std::ranges::all_of(*runs, [](const auto& each) { return each.has_ended->load(); });
     };
     if (!co_await become_idle(client, is_idle))
         co_return error_response(incoming, fail(errc::conflict, "an agent of the session works"));
-    // Nothing is said in it and nothing of it is written any more; and it is there until all of it
-    // is gone from the disk, so that what fails can be asked again.
+    // From here on the session takes no change and is not written. It stays in the registry until
+    // its records are erased, so that a failed deletion can be repeated.
     const auto agents = server.sessions.leave(*taken);
     auto erase = [&] {
         auto erased = erase_all(*incoming.engine, agents);
@@ -479,7 +482,7 @@ net::awaitable<reply> delete_session(const services& server, const request& inco
     auto erased = co_await run_on(choose_workers(server, incoming, job_length::long_job), erase);
     if (!erased) {
         { const auto stays = std::move(*taken); }
-        // Some of its record may be gone.
+        // Some of its records may be erased, so they are written again.
         co_await keep(server, incoming, tenant, id);
         co_return error_response(incoming, erased.error());
     }

@@ -31,7 +31,7 @@ void add_model(json::object& body, const char* key, const services& server,
     if (model) body[key] = server.models.list().at(*model).name;
 }
 
-/// Why the slot is not ready, and how far it is.
+/// The body for a slot that is not ready: why, and how far its load is.
 json::object unready(const services& server, const slot_state& now) {
     const bool is_start = now.is_start || now.phase == slot_phase::idle;
     json::object body{{"status", is_start ? "starting" : "changing"},
@@ -59,12 +59,13 @@ json::object unready(const services& server, const slot_state& now) {
     return body;
 }
 
-/// The content of the pool. Counting it takes time for each agent, and any client may ask, without
-/// a key and as often as they like: it is looked at so seldom that it takes a fiftieth of the time.
+/// The usage of the pool, cached. Counting takes time for each agent, and any client may ask
+/// without a key as often as it likes; so it is counted again only after 50 times as long as that
+/// took.
 class recent_pool {
   public:
     engine::pool_usage look(const engine::engine& engine) {
-        constexpr int rest = 50;  // times as long as a look takes
+        constexpr int rest = 50;  // times as long as counting took
         using clock = std::chrono::steady_clock;
         std::lock_guard lock(mutex_);
         const clock::time_point begin = clock::now();
@@ -91,6 +92,7 @@ struct readiness {
     json::object body;  // "status" says in one word why, or that it is
 };
 
+/// Whether a request sent now would be served, and what the health checks say about that.
 readiness readiness_of(const services& server) {
     if (server.stopping.load())
         return {false, {{"status", "stopping"}, {"reason", "shutting_down"}}};
@@ -134,8 +136,8 @@ bool is_pool_exhausted(const engine::pool_usage& pool, std::int64_t sequences_ru
     bool is_full = held * 20 > pool.frames_total * 19;
     std::uint64_t clean =
         pool.agents_hot > pool.agents_dirty ? pool.agents_hot - pool.agents_dirty : 0;
-    // A running agent is hot too, and its blocks are in use: only clean agents beyond those can
-    // give room.
+    // Running agents are hot, too, and cannot be evicted: room comes only from clean agents beyond
+    // their number.
     return is_full &&
            clean <= static_cast<std::uint64_t>(std::max<std::int64_t>(sequences_running, 0));
 }
@@ -156,7 +158,7 @@ response get_health_ready(const services& server, const request&) {
     return status_reply(now.ready ? 200 : 503, std::move(now.body));
 }
 
-// Always 200 "ok", because scripts of the earlier system wait for just that; further fields are
+// Always 200 "ok", because scripts of the earlier system wait for exactly that. Other fields may be
 // added.
 response get_health(const services& server, const request&) {
     readiness now = readiness_of(server);

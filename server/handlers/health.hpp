@@ -8,19 +8,20 @@
 
 namespace semantic::server {
 
-/// Always 200 with "status":"ok", and the fields of get_health_ready().
+/// GET /health: always 200 with "status":"ok", and the fields of get_health_ready().
 response get_health(const services& server, const request& incoming);
-/// 200 for as long as the I/O threads turn.
+/// GET /health/live: 200 as long as the threads that serve connections work.
 response get_health_live(const services& server, const request& incoming);
-/// 200 when a request sent now would be served; 503 while loading, while stopping, and while the
-/// pool has no room left to make.
+/// GET /health/ready: 200 when a request sent now would be served; 503 while the server loads,
+/// stops, or cannot make room in the pool.
 response get_health_ready(const services& server, const request& incoming);
-/// 503 with stage and fraction while the model loads, 200 from then on.
+/// GET /health/startup: 503 with stage and fraction while the first model loads, 200 from then on.
 response get_health_startup(const services& server, const request& incoming);
-/// Name, version and endpoints.
+/// GET /: name, version and endpoints; a browser is redirected to the dashboard.
 response get_root(const services& server, const request& incoming);
 
-/// Whether nearly every frame of the pool is held by what cannot be evicted.
+/// Whether over 95 % of the pool's frames are held and no agent beyond the running ones can be
+/// evicted.
 bool is_pool_exhausted(const engine::pool_usage& pool, std::int64_t sequences_running);
 
 }  // namespace semantic::server

@@ -29,9 +29,10 @@ using storage::kv_event_feed;
 constexpr const char* too_slow =
     R"({"error":{"type":"too_slow","message":"events were lost; connect again for all of it"}})";
 
+/// One of the limited number of followers, given back at its end.
 class follower_slot {
   public:
-    /// Returns: null when there are as many as may be.
+    /// Returns: null when there are as many followers as may be.
     static std::unique_ptr<follower_slot> take(kv_followers& followers) {
         if (!followers.enter()) return nullptr;
         return std::unique_ptr<follower_slot>(new follower_slot(followers));
@@ -45,11 +46,13 @@ class follower_slot {
     kv_followers& followers_;
 };
 
+/// Seconds since 1970.
 double now() {
     return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch())
         .count();
 }
 
+/// What a waiting event takes in RAM, in bytes.
 std::size_t bytes_of(const storage::kv_event& event) {
     constexpr std::size_t own = 2 * sizeof(storage::kv_event);  // with what keeps it
     if (const auto* stored = std::get_if<storage::blocks_stored>(&event))
@@ -60,11 +63,13 @@ std::size_t bytes_of(const storage::kv_event& event) {
     return own;
 }
 
-bool begins_anew(const kv_event_feed::message& event) {
+/// Whether a new snapshot must be sent in place of the event: other models are loaded.
+bool needs_snapshot(const kv_event_feed::message& event) {
     return std::holds_alternative<storage::models_changed>(*event);
 }
 
-/// One client. Thread: its connection's strand. Kept by whatever waits for it.
+/// One client that follows the events. Thread: its connection's strand. Owner: the coroutines and
+/// the feed's callback share it.
 class kv_follower : public std::enable_shared_from_this<kv_follower> {
   public:
     kv_follower(const services& server, std::shared_ptr<message_socket> socket,
@@ -74,21 +79,22 @@ class kv_follower : public std::enable_shared_from_this<kv_follower> {
           socket_(std::move(socket)),
           arrived_(socket_->executor()) {}
 
-    /// Until the client has gone.
+    /// Sends events until the client is gone.
     net::awaitable<void> run() {
-        // What happens while the snapshot is made is sent after it.
+        // Following begins before the snapshot, so that events meanwhile are sent after it.
         const auto following = server_.kv.feed()->follow(
             [weak = weak_from_this(), home = socket_->executor()](kv_event_feed::message event) {
                 net::post(home, [weak, event = std::move(event)] {
                     if (const auto self = weak.lock()) self->take(event);
                 });
             });
-        server_.kv.tasks.spawn(socket_->executor(), tell_all(shared_from_this()), "KV events");
+        server_.kv.tasks.spawn(socket_->executor(), send_events(shared_from_this()), "KV events");
         co_await socket_->read(1);
         leave();
     }
 
   private:
+    /// Queues an event. A client that is too slow has lost events.
     void take(kv_event_feed::message event) {
         if (has_lost_) return;
         waiting_bytes_ += bytes_of(*event);
@@ -116,8 +122,9 @@ class kv_follower : public std::enable_shared_from_this<kv_follower> {
             if (!co_await send(std::move(each))) co_return;
     }
 
-    static net::awaitable<void> tell_all(std::shared_ptr<kv_follower> self) {
-        co_await self->tell_snapshot();
+    /// Sends a snapshot and then the events as they come.
+    static net::awaitable<void> send_events(std::shared_ptr<kv_follower> self) {
+        co_await self->send_snapshot();
         while (!self->is_over()) {
             if (self->waiting_.empty()) {
                 self->arrived_.expires_at(clock::time_point::max());
@@ -126,9 +133,9 @@ class kv_follower : public std::enable_shared_from_this<kv_follower> {
             }
             self->waiting_bytes_ = 0;
             auto events = std::exchange(self->waiting_, {});
-            // The snapshot includes all events before it.
-            if (std::ranges::any_of(events, begins_anew)) {
-                co_await self->tell_snapshot();
+            // The new snapshot has the effect of all other events of this batch.
+            if (std::ranges::any_of(events, needs_snapshot)) {
+                co_await self->send_snapshot();
                 continue;
             }
             auto make = [self, events = std::move(events)] {
@@ -141,9 +148,9 @@ class kv_follower : public std::enable_shared_from_this<kv_follower> {
         self->leave();
     }
 
-    /// An agent at a time, so that as much is in memory as the client has not read. Where a model
-    /// goes or comes meanwhile, another snapshot follows.
-    net::awaitable<void> tell_snapshot() {
+    /// Sends the blocks of all agents, one agent at a time so that little is in memory. If a model
+    /// changes meanwhile, an event has another snapshot follow.
+    net::awaitable<void> send_snapshot() {
         if (!co_await send(stream_.cleared(now()))) co_return;
         const std::size_t engines = server_.engines.look_at_all().size();
         for (std::size_t i = 0; i < engines && !is_over(); ++i) {
@@ -178,6 +185,7 @@ class kv_follower : public std::enable_shared_from_this<kv_follower> {
     bool is_gone_ = false;
 };
 
+/// Why this request cannot follow the events; nothing: it can.
 std::optional<response> refuse(const services& server, const request& incoming) {
     if (auto foreign = refuse_foreign_socket(server.settings, incoming)) return foreign;
     if (server.kv.feed() == nullptr)

@@ -14,7 +14,8 @@
 
 namespace semantic::server {
 
-/// Ends when the client does, says anything, reads too slowly, or the server stops.
+/// GET /ws/kv-events. Ends when the client leaves, sends anything or reads too slowly, or when the
+/// server stops.
 boost::asio::awaitable<std::optional<response>> get_kv_events(const services& server,
                                                               const request& incoming,
                                                               client_link& client);

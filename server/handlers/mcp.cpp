@@ -27,13 +27,14 @@ namespace json = boost::json;
 namespace mcp = protocol::mcp;
 using reply = std::optional<response>;
 
-// Of what a handler streams, the beginning: there it says what it streams.
+// How much of a handler's stream held_link keeps; its first event has all that is needed.
 constexpr std::size_t kept_bytes_max = 64 * 1024;
-// A branch that has just answered is in use for a moment.
+// Deleting a branch is retried, because it stays in use for a moment after its answer.
 constexpr int drops_max = 40;
 constexpr std::chrono::milliseconds drop_pause{50};
 
-/// The client of a call, for a handler that streams: nothing that it writes reaches the client.
+/// Replaces the client for a handler that streams: keeps the beginning of what it writes and sends
+/// nothing.
 class held_link final : public client_link {
   public:
     explicit held_link(client_link& client) : client_(client) {}
@@ -58,7 +59,8 @@ class held_link final : public client_link {
     std::string begin_;
 };
 
-/// A request for a route of this server's own, by the client of `incoming`.
+/// A request by the client of `incoming` to another route of this server. `parameter`: its {id}.
+/// `query`: with its ?.
 request inner_request(const request& incoming, std::string_view method, std::string parameter,
                       std::string body = {}, std::string_view query = {}) {
     request inner = incoming;
@@ -71,7 +73,8 @@ request inner_request(const request& incoming, std::string_view method, std::str
     return inner;
 }
 
-/// Asks a branch of the agent, and forgets the branch.
+/// Asks a question to a temporary fork of the agent, so that its own memory stays unchanged, and
+/// deletes the fork.
 net::awaitable<reply> recall(const services& parts, const request& incoming, client_link& client,
                              const mcp::planned_call& call) {
     const std::string branch = protocol::id_maker(random_bits).make("recall_");
@@ -92,7 +95,7 @@ net::awaitable<reply> recall(const services& parts, const request& incoming, cli
     co_return said;
 }
 
-/// The run that a stream says it is of.
+/// The run_id that a stream's first event has; empty: none.
 std::string run_id_of(std::string_view stream) {
     constexpr std::string_view key = R"("run_id":")";
     const std::size_t found = stream.find(key);
@@ -101,7 +104,7 @@ std::string run_id_of(std::string_view stream) {
     return std::string(id.substr(0, id.find('"')));
 }
 
-/// Runs a scenario to its end. Returns: how far the run is.
+/// Runs a scenario to its end. Returns: the state of the run.
 net::awaitable<reply> run_scenario(const services& parts, const request& incoming,
                                    client_link& client, const mcp::planned_call& call) {
     held_link held(client);
@@ -112,6 +115,7 @@ net::awaitable<reply> run_scenario(const services& parts, const request& incomin
     co_return co_await get_run(parts, look, client);
 }
 
+/// Calls the handler of the route that does what the tool is to do.
 net::awaitable<reply> carry_out(const services& parts, const request& incoming, client_link& client,
                                 const mcp::planned_call& call) {
     const request get = inner_request(incoming, "GET", call.subject, {}, call.query);
@@ -141,8 +145,8 @@ response http_reply_of(mcp::answer told) {
     return made;
 }
 
-/// What a handler replied is the call's result. What every client has to read in HTTP, that it
-/// has to wait, stays as it is.
+/// The MCP reply with a handler's reply as the tool's result. A 429 stays as it is, since any HTTP
+/// client understands its retry-after.
 response result_of(const mcp::message& asked, response done) {
     constexpr int too_many = 429;
     if (done.status == too_many) return done;
@@ -154,7 +158,7 @@ struct named_call {
     json::object arguments;
 };
 
-/// params.name and params.arguments. Returns: nothing where they are no such.
+/// The tool and its arguments in a message; nothing where they are not as they must be.
 std::optional<named_call> call_of(const mcp::message& asked) {
     const json::value* name = asked.params.if_contains("name");
     const json::value* arguments = asked.params.if_contains("arguments");

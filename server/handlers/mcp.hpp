@@ -15,6 +15,7 @@
 
 namespace semantic::server {
 
+/// POST /mcp: handles one message of the protocol.
 boost::asio::awaitable<std::optional<response>> post_mcp(const services& parts,
                                                          const request& incoming,
                                                          client_link& client);

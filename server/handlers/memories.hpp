@@ -11,13 +11,12 @@
 
 namespace semantic::server {
 
-/// The models that `wanted`, a name or a part of a fingerprint, means among those that remember the
-/// agent.
+/// The fingerprints of the models that `wanted` (a name or a part of a fingerprint) means, among
+/// those that remember the agent.
 std::vector<storage::block_hash> models_meant(const engine::agent_info& agent,
                                               std::string_view wanted);
 
-/// Blocks. Forgets the agent; where `model` is given, what that remembers of it. Errors: not_found,
-/// io.
+/// Forgets the agent, or only what `model` remembers of it. Blocks. Errors: not_found, io.
 storage::result<void> forget(engine::engine& engine, const engine::agent_info& agent,
                              const std::optional<std::string>& model);
 

@@ -9,10 +9,12 @@
 
 namespace semantic::server {
 
-/// All counters as Prometheus text; those of the engine once it is loaded.
+/// GET /metrics: all counters as Prometheus text; those of the engine once it is loaded.
 response get_metrics(const services& server, const request& incoming);
 
+/// GET /v1/usage: the usage of the client's key.
 response get_usage(const services& server, const request& incoming);
+/// GET /admin/usage: the usage of every key.
 response get_all_usage(const services& server, const request& incoming);
 
 }  // namespace semantic::server

@@ -8,6 +8,7 @@
 
 namespace semantic::server {
 
+/// The rows of the table. The first one that fits a request counts.
 std::span<const route> routes();
 
 }  // namespace semantic::server

@@ -23,7 +23,7 @@ namespace scenarios = protocol::scenarios;
 using protocol::errc;
 using reply = std::optional<response>;
 
-/// One body for both: what is run, and how agents answer.
+/// What a request for a run wants; one body has both parts.
 struct wanted_run {
     scenarios::run_request run;
     coordination::answer_wish how;
@@ -39,7 +39,8 @@ protocol::result<wanted_run> parse_wanted(std::string_view body, const services&
     return wanted_run{std::move(*run), std::move(answers->answer)};
 }
 
-/// The request's own scenario, or the shipped one of the path. Errors: not_found, and its faults.
+/// The scenario that a request wants to run: the one in its body, or the shipped one that its path
+/// names. Errors: not_found, those of parse_scenario().
 net::awaitable<protocol::result<scenarios::scenario>> wanted_scenario(
     const services& server, const request& incoming, const scenarios::run_request& wanted) {
     auto find = [&]() -> protocol::result<scenarios::scenario> {
@@ -56,7 +57,8 @@ net::awaitable<protocol::result<scenarios::scenario>> wanted_scenario(
     co_return co_await run_on(choose_workers(server, incoming, job_length::long_job), find);
 }
 
-/// Takes what is left of the run. Requires: `driven` is this one.
+/// Takes the turns that are left of a run and streams them. Requires: `driven` is the right to
+/// drive this run.
 net::awaitable<reply> drive(const answer_context& context, const run_registry::driven& driven,
                             run_registry::known_run known, const wanted_run& wanted) {
     running_answer counted(context.server.probe);
@@ -106,7 +108,7 @@ net::awaitable<reply> post_scenario_run(const services& server, const request& i
     auto added = server.runs.add(tenant, std::move(made));
     if (!added) co_return error_response(incoming, added.error());
     const run_registry::known_run known = *added;
-    // It is driven before it is written: nobody deletes it in between.
+    // The run is taken before it is written, so that nobody deletes it in between.
     auto driven = server.runs.begin(tenant, known->id);
     if (!driven) co_return error_response(incoming, driven.error());
     auto keep = [&] { return keep_run(*incoming.engine, tenant, *known); };
@@ -184,8 +186,8 @@ net::awaitable<reply> post_run_cancel(const services& server, const request& inc
 
 net::awaitable<reply> delete_run(const services& server, const request& incoming, client_link&) {
     const storage::tenant_id tenant = tenant_of(incoming);
-    // Nobody drives it meanwhile. It is there until it is gone from the disk, so that what fails
-    // can be asked again.
+    // Holding this right keeps others from driving the run. It stays in the registry until its
+    // record is erased, so that a failed deletion can be repeated.
     auto driven = server.runs.begin(tenant, incoming.parameter);
     if (!driven) co_return error_response(incoming, driven.error());
     auto drop = [&] { return drop_run(*incoming.engine, tenant, incoming.parameter); };

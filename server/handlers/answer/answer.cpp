@@ -26,7 +26,7 @@ protocol::failure too_late() {
     return fail(errc::timeout, "the answer took longer than the server allows");
 }
 
-// The most bytes of a text in the log; the rest is cut off.
+// How many bytes of a text are logged.
 constexpr std::size_t logged_text_bytes_max = 16 * 1024;
 
 std::string logged(const std::string& text) {
@@ -132,7 +132,7 @@ std::shared_ptr<token_stream> events_for(const answer_context& context) {
     return events;
 }
 
-/// The request with its client's tenant, and the server's seed where it has none of its own.
+/// The request with its client's tenant, a seed and a name for the answer's end.
 engine::generation_request owned(const answer_context& context, engine::generation_request wanted) {
     wanted.tenant = tenant_of(context.incoming);
     if (!wanted.sampling.seed) wanted.sampling.seed = context.server.seed.get();
@@ -143,9 +143,9 @@ engine::generation_request owned(const answer_context& context, engine::generati
 
 engine::offered_tools tools_of(const engine::generation_request& wanted) {
     // An appended prompt does not list the tools again.
-    const bool is_untold = wanted.append && !wanted.text;
+    const bool lists_no_tools = wanted.append && !wanted.text;
     const auto& tools = wanted.chat.callable_tools();
-    if (is_untold && tools.empty()) return engine::offered_tools::any();
+    if (lists_no_tools && tools.empty()) return engine::offered_tools::any();
     return engine::offered_tools(tools);
 }
 
@@ -183,13 +183,13 @@ struct answer {
     running_request generation;
 };
 
-/// Parts one choice's text into what is shown, what is called and what is thought, and keeps how
-/// likely its tokens were until their text is shown.
+/// Splits one choice's text into what is shown, what is called and what is thought. Keeps the
+/// scores of tokens until their text is shown.
 class choice_text {
   public:
     explicit choice_text(const answer& answer) : parser_(parser_of(answer, answer.format)) {}
 
-    /// Parses the beginning of the answer that the prompt has already, and does not show it.
+    /// Parses `begun`, the beginning of the answer that the prompt has already; it is not shown.
     void begin(const answer& answer, std::string_view begun) {
         if (begun.empty()) return;
         engine::answer_format format = answer.format;
@@ -201,7 +201,8 @@ class choice_text {
         other->push(begun);
         for (const engine::answer_piece& piece : other->finish()) held_back_ += said_in(piece);
     }
-    /// Feeds `to` with what is certain now; `take` gets what it returns.
+    /// Gives `to` the text that is certain now. `take(send)` gets a function that calls it, and
+    /// keeps what it returns.
     template <class Reply, class Take>
     void show(const engine::token_text& token, Reply& to, Take take) {
         if (token.scores) scores_.push_back(*token.scores);
@@ -210,7 +211,7 @@ class choice_text {
     template <class Reply, class Take>
     void finish(engine::stop_reason why, Reply& to, Take take) {
         const bool was_cut = why != engine::stop_reason::end_turn;
-        // An answer that ends at a stop string is a whole one, without what that has broken off.
+        // An answer that ends at a stop string is complete: a call that it broke off is not shown.
         shows_cut_call_ = was_cut && why != engine::stop_reason::stop_sequence;
         feed(was_cut ? parser_->cut_off() : parser_->finish(), to, take);
     }
@@ -242,7 +243,7 @@ class choice_text {
             scores_.clear();
         }
     }
-    /// A call that has begun ends with itself; one that has not comes in one piece.
+    /// A call is shown while it is written where the parser announced its begin, else as a whole.
     template <class Take>
     void feed_progress(const engine::answer_piece& piece, protocol::reply_stream& to, Take take) {
         if (const auto* begun = std::get_if<engine::answer_call_begun>(&piece)) {
@@ -263,7 +264,8 @@ class choice_text {
             take([&] { return to.on_tool_call(call->name, call->arguments_json); });
     }
 
-    /// A call that turned out to be none before the answer ended is text, which follows.
+    /// Keeps a call while it is written, to show it if the answer is cut there. A dropped call
+    /// comes again as text.
     template <class Take>
     void collect_call(const engine::answer_piece& piece, protocol::reply_collector& to, Take take) {
         if (const auto* begun = std::get_if<engine::answer_call_begun>(&piece))
@@ -293,8 +295,8 @@ class choice_text {
         const auto* thinking = std::get_if<engine::answer_thinking>(&piece);
         return thinking == nullptr ? std::string_view() : thinking->text;
     }
-    /// A call that the prompt has begun is shown from its beginning on; one that is whole there is
-    /// the client's, as what is said there.
+    /// An open call in the beginning is part of the answer and kept for it. A whole one belongs to
+    /// the client, like text there.
     void take_begun(engine::answer_piece piece) {
         const bool is_open = std::holds_alternative<engine::answer_call_begun>(piece) ||
                              std::holds_alternative<engine::answer_call_arguments>(piece);
@@ -303,8 +305,8 @@ class choice_text {
         else
             begun_.clear();
     }
-    /// Text without what the parser had held back of the prompt. What does not come again was the
-    /// beginning of a mark.
+    /// `text` without what the parser had held back of the beginning. Where that does not come
+    /// again, it was part of a mark and no text.
     std::string_view without_begun(std::string_view text) {
         const std::size_t both = std::min(held_back_.size(), text.size());
         if (text.substr(0, both) != std::string_view(held_back_).substr(0, both)) {
@@ -316,8 +318,8 @@ class choice_text {
     }
 
     std::unique_ptr<engine::output_parser> parser_;
-    std::vector<engine::answer_piece> begun_;  // in front of the first piece of the answer
-    std::string held_back_;                    // of what is begun: comes again, if it was text
+    std::vector<engine::answer_piece> begun_;  // an open call of the beginning
+    std::string held_back_;  // text of the beginning that the parser returns later
     std::vector<engine::token_scores> scores_;
     bool in_call_ = false;                          // one is shown while it is written
     std::optional<engine::answer_call> open_call_;  // of a reply in one piece

@@ -28,8 +28,9 @@ namespace semantic::server {
 class before_end {
   public:
     virtual ~before_end() = default;
-    /// Not called for an answer that failed before it began, or whose client is gone. `last`: what
-    /// is sent afterwards, a stream's bytes or a body; run() may replace it.
+    /// Called when the answer is complete; not when it failed before it began, or its client is
+    /// gone. `last`: the bytes that are sent afterwards, a stream's end or a body; run() may
+    /// replace them.
     virtual net::awaitable<void> run(std::string& last) = 0;
 };
 
@@ -39,7 +40,7 @@ struct answer_context {
     const request& incoming;
     client_link& client;
     before_end* at_end = nullptr;
-    event_sink* to = nullptr;  // where a stream goes; null: to the client, as server-sent events
+    event_sink* to = nullptr;  // where a stream goes; null: to the client, as events
 };
 
 /// Sends the answer as server-sent events. Returns: a plain error reply when nothing was sent yet.
@@ -47,16 +48,17 @@ struct answer_context {
 net::awaitable<std::optional<response>> stream_answer(const answer_context& context,
                                                       engine::generation_request wanted,
                                                       protocol::reply_stream& as);
-/// Returns: the answer in one piece, or nothing when the client left. Requires: as above.
+/// Waits for the whole answer. Returns: one body; nothing when the client left. Requires: as
+/// stream_answer().
 net::awaitable<std::optional<response>> collect_answer(const answer_context& context,
                                                        engine::generation_request wanted,
                                                        protocol::reply_collector& as);
 
 /// The deadline of an answer that is requested now.
 std::chrono::steady_clock::time_point answer_deadline(const services& server);
-/// The headers that identify the client.
+/// The headers that identify the agent and session of the client.
 protocol::identity_headers identity_of(const request& incoming);
-/// The client's tenant: each key is one. Requires: the request has passed refuse_early(), the
+/// The client's tenant: each key has its own. Requires: the request has passed refuse_early(), the
 /// engine is loaded.
 storage::tenant_id tenant_of(const request& incoming);
 /// The account that is charged for the request; null where the route is not metered.
@@ -66,8 +68,8 @@ protocol::result<std::optional<storage::agent_id>> agent_of_headers(const reques
 /// The agent whose memory a sub-agent starts from. Requires: agent_of_headers() had no error.
 protocol::result<std::optional<storage::agent_id>> parent_of_headers(const request& incoming);
 
-/// Returns: a refusal when `wanted` is another model of the registry, or, where names are strict,
-/// none of it.
+/// Returns: a refusal when the name `wanted` means another model than the request's engine has, or,
+/// where names are strict, no model; else nothing.
 std::optional<response> refuse_other_model(const services& server, const request& incoming,
                                            std::string_view wanted);
 
@@ -88,7 +90,7 @@ class running_answer {
 // A body beyond this takes longer to parse than an I/O thread may be held.
 constexpr std::size_t parse_here_bytes_max = 64 * 1024;
 
-/// Runs `parse` here, or on another thread when the body is large. The body is gone afterwards.
+/// Runs `parse` here, or on a worker when the body is long. A long body is freed afterwards.
 template <class Parse>
 net::awaitable<std::invoke_result_t<Parse&>> parse_body(const services& server,
                                                         const request& incoming, Parse parse) {

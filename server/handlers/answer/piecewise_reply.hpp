@@ -21,9 +21,9 @@ namespace semantic::server {
 /// About as large as a piece should be.
 inline constexpr std::size_t reply_piece_bytes = std::size_t{256} << 10;
 
-/// `next()`, a result<std::string>, makes the next piece on a worker; after the last one it is
-/// empty. What is one piece is sent as a whole. An error of the first piece is the reply; one of a
-/// later piece breaks the connection off, since the status is out.
+/// Sends a JSON body that `next()`, a result<std::string>, makes piece by piece on a worker; an
+/// empty piece is the end. A body of one piece is sent as a whole. An error of the first two pieces
+/// becomes the reply; a later one closes the connection, since the status was sent.
 template <class Next>
 net::awaitable<std::optional<response>> send_in_pieces(const answer_context& context, Next next) {
     const auto workers = choose_workers(context.server, context.incoming, job_length::long_job);

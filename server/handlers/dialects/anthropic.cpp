@@ -25,7 +25,8 @@ anthropic::messages_limits messages_limits_of(const services& server) {
     return limits;
 }
 
-/// The thread that a request continues, as it is looked up while the request is parsed.
+/// Looks up the thread (a kept sequence of turns) that a request continues, while the request is
+/// parsed.
 class thread_lookup final : public anthropic::thread_reader {
   public:
     thread_lookup(const services& server, const request& incoming)
@@ -33,6 +34,8 @@ class thread_lookup final : public anthropic::thread_reader {
 
     const storage::tenant_id& tenant() const { return tenant_; }
 
+    /// The tools of the thread at message `id`. Errors: there is no such thread, or its turn was
+    /// continued already.
     protocol::result<engine::tool_lists> read_tools(const std::string& id) override {
         auto turn = engine_.find_thread(tenant_, id);
         if (!turn) return anthropic::thread_not_found(id);
@@ -43,7 +46,8 @@ class thread_lookup final : public anthropic::thread_reader {
         return std::move(turn->tools);
     }
 
-    /// Why the request, which is parsed now, cannot go on in the thread.
+    /// Why the parsed request does not fit the thread: its effort differs, which the prompt begins
+    /// with. Nothing: it fits.
     std::optional<protocol::failure> mismatch(const engine::thinking_params& wanted) const {
         const std::string effort = wanted.effort.value_or(engine::thread_turn::effort_unless_said);
         if (effort_.empty() || effort_ == effort) return std::nullopt;
@@ -55,7 +59,7 @@ class thread_lookup final : public anthropic::thread_reader {
         return f;
     }
 
-    /// The turn of `id`, or why there is none.
+    /// Takes the right to continue message `id`. Errors: another request has it.
     protocol::result<turns_in_flight::turn> begin(const std::string& id) const {
         auto turn = server_.turns.begin(tenant_, id);
         if (turn) return std::move(*turn);
@@ -75,8 +79,8 @@ class thread_lookup final : public anthropic::thread_reader {
     std::string effort_;
 };
 
-/// Has the engine keep the turn of a request in a thread. A thread that nobody names is an agent of
-/// its own.
+/// Has the engine keep this turn, so that a thread can continue it. A thread without an agent
+/// becomes an agent of its own.
 void keep_thread(const anthropic::thread_fields& thread, const std::string& message_id,
                  engine::generation_request& wanted) {
     if (!thread.is_kept) return;
@@ -89,24 +93,26 @@ void keep_thread(const anthropic::thread_fields& thread, const std::string& mess
     }
 }
 
+/// Counts the prompt tokens of a conversation. `continues`: the message of the thread that it
+/// continues; empty: none.
 protocol::result<int> count_prompt(const request& incoming, const storage::tenant_id& tenant,
                                    const engine::conversation& chat,
                                    const engine::thinking_params& thinking,
                                    const std::string& continues) {
-    const auto told = [&](const storage::result<int>& tokens) -> protocol::result<int> {
+    const auto as_result = [&](const storage::result<int>& tokens) -> protocol::result<int> {
         if (!tokens) return public_fault(incoming, tokens.error());
         return *tokens;
     };
-    if (continues.empty()) return told(incoming.engine->count_tokens(chat, thinking));
+    if (continues.empty()) return as_result(incoming.engine->count_tokens(chat, thinking));
     engine::generation_request continued;
     continued.tenant = tenant;
     continued.chat = chat;
     continued.thinking = thinking;
     continued.continues = continues;
-    return told(incoming.engine->count_continued(continued));
+    return as_result(incoming.engine->count_continued(continued));
 }
 
-/// Counts the prompt of an edited conversation as the request has it.
+/// Counts the prompt of an edited conversation, with the request's thinking.
 class edit_counter final : public anthropic::prompt_counter {
   public:
     edit_counter(const request& incoming, const engine::thinking_params& thinking)
@@ -121,7 +127,8 @@ class edit_counter final : public anthropic::prompt_counter {
     const engine::thinking_params& thinking_;
 };
 
-/// Edits what a request has in its body: the rest of a thread is the agent's memory.
+/// Applies a request's context edits to the conversation in its body. The earlier turns of a thread
+/// are in the agent's memory and are not edited.
 protocol::result<anthropic::edited_context> edit_context(const request& incoming,
                                                          const anthropic::context_edits& edits,
                                                          const engine::thinking_params& thinking,
@@ -134,8 +141,8 @@ bool has_tools(const engine::conversation& chat) {
     return !chat.tools.empty() || !chat.deferred_tools.empty();
 }
 
-/// A summary of the request's conversation, made on a branch of its memory. Returns: a refusal, or
-/// nothing once `summary` has it; an empty one where the client has left.
+/// Has the model summarise the request's conversation on a branch of its memory. Returns: a
+/// refusal; or nothing, and then `summary` has the text, or no value where the client has left.
 net::awaitable<reply> make_summary(const answer_context& asked,
                                    const anthropic::messages_request& parsed,
                                    const std::string& question,
@@ -167,7 +174,9 @@ anthropic::reply_options options_of(const anthropic::messages_request& parsed,
     return options;
 }
 
-/// The result of a request's edits: a refusal, or none; `is_gone`: the client has left.
+/// What came of a request's context edits. `refusal`: the reply that ends the request; empty: none.
+/// `is_gone`: the client has left. `applied`: the edits for the reply. `summary_block`: the block
+/// that replaces the summarised part; empty: none.
 struct edit_outcome {
     reply refusal{};
     bool is_gone = false;
@@ -175,6 +184,8 @@ struct edit_outcome {
     boost::json::object summary_block{};
 };
 
+/// Applies the context edits of a request to `parsed`; where they ask for a summary, has it made
+/// and parses the rest of the body after it.
 net::awaitable<edit_outcome> apply_edits(const answer_context& asked,
                                          anthropic::messages_request& parsed) {
     edit_outcome outcome;
@@ -258,7 +269,7 @@ net::awaitable<reply> post_messages(const services& server, const request& incom
     } else if (parsed->safeguards) {
         options.safeguard_results = anthropic::unsupported_safeguards();
     }
-    // The request for a summary is no turn of the agent's.
+    // A request for a summary must not change the agent's memory, so it has no agent.
     if (is_side || parsed->compacts) *agent = std::nullopt;
     auto wanted = parsed->take_generation(std::move(*agent), answer_deadline(server));
     wanted.agent_may_branch = true;
@@ -281,8 +292,8 @@ net::awaitable<reply> post_count_tokens(const services& server, const request& i
     auto parse = [&] {
         return anthropic::parse_count_tokens(incoming.body, messages_limits_of(server), &thread);
     };
-    // A tenant's long bodies run one after the other: each may take several times as much
-    // memory as it has bytes.
+    // Long bodies of a tenant run one after the other, because parsing takes several times their
+    // size in memory.
     const job_length length =
         incoming.body.size() > parse_here_bytes_max ? job_length::large_job : job_length::by_body;
     auto count = [&]() -> protocol::result<std::string> {

@@ -15,16 +15,18 @@
 
 namespace semantic::server {
 
+/// POST /v1/messages: answers a conversation.
 boost::asio::awaitable<std::optional<response>> post_messages(const services& server,
                                                               const request& incoming,
                                                               client_link& client);
+/// POST /v1/messages/count_tokens: counts the prompt tokens of a request.
 boost::asio::awaitable<std::optional<response>> post_count_tokens(const services& server,
                                                                   const request& incoming,
                                                                   client_link& client);
 
-/// Answers {}: Claude Code asks whether it reaches a server.
+/// GET /api/hello: answers {}. Claude Code asks this to see whether it reaches a server.
 response get_hello(const services&, const request&);
-/// Accepts Claude Code's telemetry, and discards it.
+/// POST /api/event_logging/batch: accepts Claude Code's telemetry, and discards it.
 response post_event_logging(const services& server, const request& incoming);
 
 }  // namespace semantic::server

@@ -21,8 +21,8 @@ using reply = std::optional<response>;
 using parser = protocol::result<ollama::ollama_request> (*)(std::string_view,
                                                             const ollama::ollama_limits&);
 
-/// The API version that is reported. Clients compare it with the first one that has a feature:
-/// thinking, tools while streaming and structured outputs are older than this one.
+/// The API version that is reported. Clients compare it with the first version that has a feature;
+/// this one is later than thinking, tools while streaming and structured outputs.
 constexpr const char* api_version = R"({"version":"0.12.0"})";
 
 ollama::ollama_limits ollama_limits_of(const services& server) {
@@ -31,6 +31,7 @@ ollama::ollama_limits ollama_limits_of(const services& server) {
     return limits;
 }
 
+/// A model as this API lists it.
 ollama::listed_model listed(const described_model& model) {
     const engine::model_info& info = model.info;
     const bool has_engine = info.fingerprint != storage::block_hash{};
@@ -59,6 +60,7 @@ response reply_with(const request& to, protocol::result<std::string> body) {
     return body ? json_response(std::move(*body)) : error_response(to, body.error());
 }
 
+/// Answers a request of either kind: reads it with `parse_as` and replies in the form of `kind`.
 net::awaitable<reply> answer(const services& server, const request& incoming, client_link& client,
                              ollama::reply_kind kind, parser parse_as) {
     running_answer counted(server.probe);

@@ -17,21 +17,27 @@ namespace semantic::server {
 
 using ollama_reply = boost::asio::awaitable<std::optional<response>>;
 
-/// Engine: loaded.
+/// POST /api/chat: answers a conversation. Requires a loaded model.
 ollama_reply post_ollama_chat(const services& server, const request& incoming, client_link& client);
+/// POST /api/generate: answers one prompt. Requires a loaded model.
 ollama_reply post_ollama_generate(const services& server, const request& incoming,
                                   client_link& client);
-/// Engine: none.
+/// GET /api/tags: all models.
 ollama_reply get_ollama_tags(const services& server, const request& incoming, client_link& client);
+/// GET /api/ps: the loaded models.
 ollama_reply get_ollama_running(const services& server, const request& incoming,
                                 client_link& client);
+/// POST /api/show: what is known of one model.
 ollama_reply post_ollama_show(const services& server, const request& incoming, client_link& client);
-/// Success for a model that is here; not_found for any other, since the server fetches nothing.
+/// POST /api/pull: success for a model that is here; not_found for others, since the server fetches
+/// nothing.
 ollama_reply post_ollama_pull(const services& server, const request& incoming, client_link& client);
+/// GET /api/version: the version of the API that clients compare with.
 response get_ollama_version(const services& server, const request& incoming);
-/// 400: a model that continues text is none that embeds it.
+/// POST /api/embed and /api/embeddings: 400, because the server has no embedding models.
 response refuse_ollama_embeddings(const services& server, const request& incoming);
-/// Functions of other servers of this API: making, copying, deleting models.
+/// POST /api/create, /api/copy, /api/push and DELETE /api/delete: refused, because the server does
+/// not change models.
 response refuse_ollama(const services& server, const request& incoming);
 
 }  // namespace semantic::server

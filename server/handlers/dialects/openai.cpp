@@ -22,7 +22,8 @@ openai::chat_limits chat_limits_of(const services& server) {
     return limits;
 }
 
-/// Everything except the request itself that decides what the same seed gives.
+/// The system_fingerprint: it changes when model, kernels, weights or KV recipe do, since then the
+/// same seed may give another answer.
 std::string fingerprint_of(const engine::model_info& info) {
     return openai::system_fingerprint(info.id + "/" + info.kernels + "/" +
                                       std::to_string(info.weight_bytes) + "/" + info.kv_recipe);

@@ -15,13 +15,15 @@
 
 namespace semantic::server {
 
+/// POST /v1/chat/completions: answers a conversation.
 boost::asio::awaitable<std::optional<response>> post_chat_completions(const services& server,
                                                                       const request& incoming,
                                                                       client_link& client);
 
-/// 400: a model that continues text is none that embeds it.
+/// POST /v1/embeddings: 400, because the server has no embedding models.
 response refuse_embeddings(const services& server, const request& incoming);
 
+/// POST /v1/completions: continues a text.
 boost::asio::awaitable<std::optional<response>> post_completions(const services& server,
                                                                  const request& incoming,
                                                                  client_link& client);

@@ -45,7 +45,7 @@ net::awaitable<boost::json::array> verdicts::judge(const calls& found) const {
         said.parts.push_back(engine::tool_call_part{each.id, each.name, each.arguments_json});
     wanted.chat.messages.push_back(std::move(said));
     anthropic::ask_for_verdicts(request_, found, wanted);
-    // Nobody goes on with it.
+    // No later request continues this branch, so its memory is not kept.
     wanted.memory.keep_seconds = std::chrono::seconds(0);
     wanted.deadline = std::chrono::steady_clock::now() + asked_.server.settings.safeguards;
     protocol::summary_collector collector;

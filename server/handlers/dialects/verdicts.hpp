@@ -14,21 +14,25 @@ namespace semantic::server {
 /// Owner: the handler of one request. Thread: the connection's strand.
 class verdicts final : public before_end {
   public:
-    /// `chat`: what is answered. `asked` must outlive it, with settings.safeguards above 0.
+    /// `chat`: the conversation that is answered. `asked` outlives this object; settings.safeguards
+    /// is above 0.
     verdicts(const answer_context& asked, protocol::anthropic::safeguard_request request,
              engine::conversation chat);
 
-    /// Judges the calls of this answer. Returns: this.
+    /// From now on judges the calls of this answer. Returns: this object, for
+    /// answer_context::at_end.
     before_end* watch(protocol::anthropic::message_stream& stream);
     before_end* watch(protocol::anthropic::message_collector& collector);
 
-    /// Takes settings.safeguards at most, and so many tokens as the calls have verdicts. Cancelled
-    /// half-way: `last` is as it was.
+    /// Adds the verdicts to `last`. Takes settings.safeguards at most. Leaves `last` unchanged
+    /// where the answer has no calls or this is cancelled.
     net::awaitable<void> run(std::string& last) override;
 
   private:
     using calls = std::vector<protocol::anthropic::judged_call>;
 
+    /// Has the model judge the calls. Returns: one result for each; where it could not judge, the
+    /// reason.
     net::awaitable<boost::json::array> judge(const calls& found) const;
 
     const answer_context asked_;

@@ -20,13 +20,14 @@ namespace {
 namespace json = boost::json;
 namespace live = protocol::live;
 
+/// A JSON list of items that are JSON already.
 std::string list_of(const std::vector<std::string>& items) {
     std::string list = "[";
     for (const std::string& item : items) list.append(list.size() == 1 ? "" : ",").append(item);
     return list + "]";
 }
 
-/// An agent as the agents API shows it; for an admin with its tenant in front.
+/// An agent as the agents API shows it; for an admin the tenant comes first.
 std::string agent_text(const engine::agent_info& info, const live::viewpoint& from,
                        const std::string& model) {
     std::string body = protocol::agents::agent_body(card_of(info), model);

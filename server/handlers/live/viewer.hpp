@@ -13,6 +13,7 @@
 
 namespace semantic::server {
 
+/// Somebody who looks at the live page, and what they may see.
 struct viewer {
     bool is_admin = false;    // sees all tenants
     std::string credential;   // else whose agents they see; see credential_of()
@@ -20,17 +21,19 @@ struct viewer {
     auto operator<=>(const viewer&) const = default;
 };
 
-/// Absent: no engine is there that could say whose tenant it is.
+/// Which tenant's data the viewer sees. Nothing, where a key's tenant cannot be found because no
+/// engine is loaded.
 std::optional<protocol::live::viewpoint> viewpoint_of(const viewer& viewer,
                                                       const engine_lease& engine);
 
-/// The agents, sessions and runs that somebody with this viewpoint sees, into `now`. As much work
-/// as there are agents.
+/// Writes the agents, sessions and runs that are seen from this viewpoint into `now`. Takes time in
+/// proportion to the number of agents.
 void look_at_agents(const services& server, const protocol::live::viewpoint& from,
                     const engine::engine& engine, protocol::live::shown_state& now);
+/// The state of the models:
 /// {"phase","running","target","why","fraction","known":[{"id","failure"}]}
 std::string model_text(const services& server);
-/// Counters, and what the pool holds. As much work as there are agents.
+/// What the pool holds. Takes time in proportion to the number of agents.
 protocol::live::pool_gauges pool_of(const engine::engine& engine);
 
 }  // namespace semantic::server
