@@ -15,14 +15,16 @@ namespace semantic::server {
 class kv_followers {
   public:
     static constexpr int followers_max = 16;
-    /// Bytes of events that wait for a slow follower; beyond, it is asked to connect again.
+    /// How many bytes of events may wait for a slow follower; beyond, it is asked to connect again.
     static constexpr std::size_t waiting_bytes_max = std::size_t{64} << 20;
 
     /// `feed`: null where nobody may follow.
     explicit kv_followers(std::shared_ptr<storage::kv_event_feed> feed) : feed_(std::move(feed)) {}
 
+    /// The events; null where they cannot be followed.
     storage::kv_event_feed* feed() const { return feed_.get(); }
-    /// Returns: whether there is room for one more, who is counted until leave().
+    /// Counts one more follower, until leave(). Returns: false, without counting it, where there
+    /// are followers_max.
     bool enter() {
         if (count_.fetch_add(1) < followers_max) return true;
         leave();

@@ -14,14 +14,14 @@ namespace live = protocol::live;
 
 namespace {
 
-// Looking at all agents takes as long as there are many, so that even the busiest server is not
-// looked at more often.
+// Reading all agents takes time in proportion to their number, so it is not done more often than
+// this.
 constexpr std::chrono::seconds look_at_most_every{1};
-// What changes without an event (a session that nobody has talked in) is seen after so long.
+// Changes without an event (such as a new session) are seen after this time.
 constexpr std::chrono::seconds look_at_least_every{5};
 
-/// Browsers end a connection on which text is no UTF-8. File names and what a model said may be
-/// none.
+/// The text with invalid UTF-8 replaced, because browsers close a connection that sends it. File
+/// names and texts of a model may have some.
 std::string valid(std::string text) {
     namespace utf8 = storage::utf8;
     if (utf8::is_valid(text)) return text;
@@ -49,7 +49,6 @@ live_hub::~live_hub() {
     if (!views_.empty()) feed_->watch(false);
 }
 
-/// Requires: the mutex is held.
 std::size_t live_hub::watchers() const {
     std::size_t count = 0;
     for (const auto& [viewer, watched] : views_) count += watched.receivers.size();
@@ -66,7 +65,8 @@ live_hub::subscription live_hub::subscribe(const services& server, viewer viewer
     server_ = &server;
     if (views_.empty()) feed_->watch(true);
     view& watched = views_[viewer];
-    // The other receivers of this view get the changes since, too, so that all have one seq.
+    // Other receivers of this view get the change message, too, so that one number (seq) is right
+    // for all.
     if (watched.receivers.empty()) update(server, viewer, watched, look(server, {}), out);
     if (watched.snapshot == nullptr)
         watched.snapshot = made(live::snapshot_message(watched.state, watched.recent, watched.seq));
@@ -105,7 +105,6 @@ void live_hub::stop() {
     for (const receiver& to : all) to(nullptr);
 }
 
-/// Requires: the mutex is held.
 void live_hub::wait() {
     if (is_waiting_ || stopped_ || views_.empty()) return;
     is_waiting_ = true;
@@ -128,9 +127,9 @@ void live_hub::tick() {
     for (const auto& [to, text] : out) to(text);
 }
 
-live_hub::moment live_hub::look(const services& server, engine::activity_feed::batch told) {
+live_hub::moment live_hub::look(const services& server, engine::activity_feed::batch events) {
     moment now{server.engines.look(), model_text(server), nodes_text(server), "null",
-               std::move(told)};
+               std::move(events)};
     if (!now.engine) return now;
     const bool is_due = clock::now() - pool_looked_ >= look_at_most_every;
     if (is_due) {
@@ -145,16 +144,16 @@ void live_hub::update(const services& server, const viewer& viewer, view& watche
                       const moment& now, std::vector<std::pair<receiver, message>>& out) {
     live::shown_state next = watched.state;
     live::happened changes;
-    changes.missed = now.told.dropped;
+    changes.missed = now.events.dropped;
     next.model = now.model;
     if (viewer.sees_nodes) next.nodes = now.nodes;
     next.gauges = now.gauges;
     if (const auto from = viewpoint_of(viewer, now.engine)) {
-        changes.events = live::events_of(now.told.events, *from);
-        changes.step = live::step_of(now.told.events, *from);
+        changes.events = live::events_of(now.events.events, *from);
+        changes.step = live::step_of(now.events.events, *from);
         watched.is_stale = watched.is_stale || changes.missed > 0 ||
                            watched.state.model != now.model ||
-                           live::touches(now.told.events, *from);
+                           live::touches(now.events.events, *from);
         const clock::duration since = clock::now() - watched.looked;
         const bool is_due =
             watched.is_stale ? since >= look_at_most_every : since >= look_at_least_every;

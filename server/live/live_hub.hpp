@@ -26,8 +26,8 @@ namespace semantic::server {
 
 class live_hub {
   public:
-    /// Between two messages to everybody. To few it is what people do not notice; to many it grows
-    /// with their number, so that the messages to all of them together are bounded.
+    /// The time between two messages to everybody. It grows with the number of watchers, so that
+    /// all of them together get at most messages_a_second_max.
     static constexpr std::chrono::milliseconds period_min{500};
     static constexpr std::size_t messages_a_second_max = 50;
     static constexpr std::chrono::milliseconds period_for(std::size_t watchers) {
@@ -38,21 +38,22 @@ class live_hub {
     static constexpr std::size_t recent_max = 100;  // events in a snapshot
 
     using message = std::shared_ptr<const std::string>;
-    /// Takes one message; null when the server stops. Called from any thread; must not wait.
+    /// Takes one message; null: the server stops. Called from any thread; must not block.
     using receiver = std::function<void(message)>;
 
-    /// Ends with this.
+    /// Ends with this object.
     using subscription = storage::subscription<live_hub>;
 
-    /// `workers`: where all agents are looked at, which takes as long as there are many.
+    /// `workers`: where agents are read, which takes time in proportion to their number.
     live_hub(boost::asio::any_io_executor executor, std::shared_ptr<engine::activity_feed> feed,
              boost::asio::any_io_executor workers);
     ~live_hub();
     live_hub(const live_hub&) = delete;
     live_hub& operator=(const live_hub&) = delete;
 
-    /// A snapshot comes before this returns, then what changes. `server` outlives the hub's use.
-    /// Takes as long as the viewer sees many agents.
+    /// Calls `to` with a snapshot before it returns, and with changes from then on. `server`
+    /// outlives the hub's use. Takes time in proportion to the number of agents that the viewer
+    /// sees.
     subscription subscribe(const services& server, viewer viewer, receiver to);
     /// Notifies all watchers that the server stops. Nothing is sent after that.
     void stop();
@@ -60,32 +61,40 @@ class live_hub {
   private:
     friend storage::subscription<live_hub>;
     using clock = std::chrono::steady_clock;
-    /// What all see who are the same viewer.
+    /// What one kind of viewer sees: all receivers with equal `viewer` share it.
     struct view {
         protocol::live::shown_state state{};
         protocol::live::event_list recent{};
         std::uint64_t seq = 0;
-        message snapshot;      // of this seq, once somebody has asked for it
-        bool is_stale = true;  // agents, sessions and runs are to be looked at again
+        message snapshot;      // of this seq; null: to be made
+        bool is_stale = true;  // agents, sessions and runs must be read again
         clock::time_point looked{};
         std::map<std::uint64_t, receiver> receivers{};
     };
-    /// What is the same for all views of one moment.
+    /// What all views show alike at one moment.
     struct moment {
         engine_lease engine;
         std::string model;
         std::string nodes;
         std::string gauges;
-        engine::activity_feed::batch told;
+        engine::activity_feed::batch events;
     };
 
-    /// Later, on a worker: the lock is held while agents are read.
+    /// Removes a receiver later, on a worker, because the lock is held while agents are read.
     void leave(std::uint64_t id);
+    /// Removes a receiver; the last one stops the engine's feed.
     void remove(std::uint64_t id);
+    /// The number of all receivers. Requires: the mutex is held.
     std::size_t watchers() const;
+    /// Starts the timer for the next tick(), where there are watchers. Requires: the mutex is held.
     void wait();
+    /// Sends every receiver what has changed.
     void tick();
-    moment look(const services& server, engine::activity_feed::batch told);
+    /// Reads what all views show alike. `events`: what happened since the last time. Requires: the
+    /// mutex is held.
+    moment look(const services& server, engine::activity_feed::batch events);
+    /// Brings a view up to `now`, and adds its change message to `out` for each of its receivers.
+    /// Requires: the mutex is held.
     void update(const services& server, const viewer& viewer, view& watched, const moment& now,
                 std::vector<std::pair<receiver, message>>& out);
 

@@ -14,7 +14,7 @@ namespace live = protocol::live;
 
 namespace {
 
-/// The part of a node's facts that takes a look at its agents.
+/// The part of a server's facts for which its agents are read.
 live::node_facts agents_of(const services& server) {
     live::node_facts facts;
     for (const engine_lease& engine : server.engines.look_at_all()) {
@@ -31,7 +31,7 @@ live::node_facts agents_of(const services& server) {
 }  // namespace
 
 std::string own_node::text(const services& server) {
-    constexpr int rest = 50;  // times as long as a look takes
+    constexpr int rest = 50;  // times as long as reading took
     using clock = std::chrono::steady_clock;
     const auto begin = clock::now();
     if (begin - looked_ >= rest * took_) {

@@ -11,10 +11,12 @@
 
 namespace semantic::server {
 
-/// What this server announces to the others, every two seconds. Looking at all agents is as much
-/// work as there are, and is done so seldom that it takes a fiftieth of the time. Thread: one.
+/// What this server announces to the others, every two seconds. Reading all agents takes time in
+/// proportion to their number; so they are read again only after 50 times as long as that took.
+/// Thread: one.
 class own_node {
   public:
+    /// The announcement as JSON.
     std::string text(const services& server);
 
   private:
@@ -23,7 +25,7 @@ class own_node {
     std::chrono::steady_clock::duration took_{};
 };
 
-/// A JSON array, this server first; empty where there is no Redis.
+/// The servers as a JSON array, this one first; empty where there is no Redis.
 std::string nodes_text(const services& server);
 
 }  // namespace semantic::server

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// The WebSockets that are open, as far as all of them are to look at something again: their keys,
-// after the key file was read again. Owner: app. Thread: any.
+// Has all open WebSockets check their keys after the key file was read again. Owner: app. Thread:
+// any.
 
 #include <cstdint>
 #include <functional>
@@ -14,17 +14,18 @@ namespace semantic::server {
 
 class socket_checks {
   public:
-    /// Ends with this.
+    /// Ends with this object.
     using subscription = storage::subscription<socket_checks>;
 
-    /// `check`: looks whether the socket's key is one still, and ends the socket if not. Called
-    /// from any thread, with a lock held: it may only post.
+    /// Registers a socket. `check`: ends the socket if its key is no longer valid. Called from any
+    /// thread with a lock held, so it may only post.
     subscription follow(std::function<void()> check) {
         std::lock_guard lock(mutex_);
         const std::uint64_t id = next_id_++;
         checks_.emplace(id, std::move(check));
         return {*this, id};
     }
+    /// Calls every `check`.
     void check_keys() const {
         std::lock_guard lock(mutex_);
         for (const auto& [id, check] : checks_) check();

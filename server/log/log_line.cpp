@@ -12,6 +12,7 @@ namespace semantic::server {
 
 namespace {
 
+/// 2026-01-31T12:00:00.000Z.
 std::string utc(std::chrono::system_clock::time_point at) {
     std::time_t seconds = std::chrono::system_clock::to_time_t(at);
     auto millis =
@@ -29,9 +30,9 @@ void append_byte(std::string& line, char c, const char* prefix) {
     storage::append_hex(line, c);
 }
 
-/// A terminal acts on control characters: those of ASCII, and U+0080 to U+009F, which are C2 80 to
-/// C2 9F in UTF-8 and bare bytes elsewhere. In what is not UTF-8 every byte beyond ASCII may be
-/// one.
+/// Appends text with its control characters escaped, since a terminal acts on them: those of ASCII,
+/// and U+0080 to U+009F (C2 80 to C2 9F in UTF-8). In text that is not UTF-8 every byte beyond
+/// ASCII may be one.
 void append_escaped(std::string& line, std::string_view text) {
     const bool is_text = storage::utf8::is_valid(text);
     for (std::size_t i = 0; i < text.size(); ++i) {
@@ -49,7 +50,7 @@ void append_escaped(std::string& line, std::string_view text) {
     }
 }
 
-/// As a JSON string. In what is not UTF-8 every byte beyond ASCII is U+FFFD.
+/// Appends a JSON string. In text that is not UTF-8 every byte beyond ASCII becomes U+FFFD.
 void append_json(std::string& line, std::string_view text) {
     const bool is_text = storage::utf8::is_valid(text);
     line += '"';
@@ -76,6 +77,7 @@ bool is_lower_hex(std::string_view text) {
                        [](char c) { return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f'); });
 }
 
+/// Whether the text is an id of so many lower-case hexadecimal digits, not all 0.
 bool is_id(std::string_view text, std::size_t digits) {
     return text.size() == digits && is_lower_hex(text) &&
            text.find_first_not_of('0') != std::string_view::npos;

@@ -18,8 +18,9 @@ struct log_entry {
     std::string_view text;
 };
 
-/// Without the line break at its end, both.
+/// The entry as one line, without a line break at its end.
 std::string text_line(const log_entry& entry);
+/// The entry as a JSON object on one line, without a line break at its end.
 std::string json_line(const log_entry& entry);
 
 /// Returns: the trace id of a W3C traceparent field, 32 hexadecimal digits; empty when that is not

@@ -32,7 +32,7 @@ storage::result<void> rotating_file::open() {
 
 void rotating_file::rotate() {
     file_.reset();
-    // Names that are not there yet are errors that mean nothing.
+    // Files that do not exist yet give errors, which do not matter.
     if (kept_ == 0) (void)files_.unlink(path_);
     for (std::size_t i = kept_; i > 1; --i) (void)files_.rename(aside(i - 1), aside(i));
     if (kept_ > 0) (void)files_.rename(path_, aside(1));

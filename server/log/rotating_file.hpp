@@ -17,15 +17,20 @@ namespace semantic::server {
 
 class rotating_file {
   public:
-    /// Appends to what is there. `kept`: older files in addition to it. `files` outlives it. Throws
+    /// Opens the file for appending. `kept`: how many older files stay. `files` outlives it. Throws
     /// std::runtime_error when it cannot be opened.
     rotating_file(storage::file_system& files, std::string path, std::uint64_t bytes_max,
                   std::size_t kept);
+    /// Appends one line, after a rotation if the file would exceed its size. A failure loses the
+    /// line.
     void write_line(std::string_view line);
 
   private:
+    /// Opens the file at its end, or makes it.
     storage::result<void> open();
+    /// Renames FILE to FILE.1, FILE.1 to FILE.2 and so on. The next write makes a new FILE.
     void rotate();
+    /// The name of older file number `number`.
     std::string aside(std::size_t number) const { return path_ + "." + std::to_string(number); }
 
     storage::file_system& files_;
