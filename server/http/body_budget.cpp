@@ -15,14 +15,14 @@ bool body_budget::fits(const share& one) const {
     if (queue_.front() == &one) return true;
     if (held_ - one.held_ + one.wanted_ > bytes_max_) return false;
     if (tenant_max_ >= bytes_max_) return true;  // tenants are not distinguished
-    // A tenant's first goes on whatever others of its own hold, so that they do not wait for each
-    // other: a third of the share is left to it from the beginning.
+    // A tenant's first body never waits for others of that tenant, so that they do not wait for
+    // each other. The others leave a third of the tenant's share to it from the beginning.
     const share& first = **std::ranges::find(queue_, one.tenant_, &share::tenant_);
     if (&first == &one) return true;
     const auto own = by_tenant_.find(one.tenant_);
     const std::size_t held = own == by_tenant_.end() ? 0 : own->second.held;
     const std::size_t others = held - one.held_ - first.held_;
-    // Bodies ask for a little more than they get.
+    // Bodies ask for up to each_free_ more than they get.
     const std::size_t most = tenant_max_ - std::min(tenant_max_, each_free_);
     return others + one.wanted_ + std::max(first.held_, tenant_max_ / 3) <= most;
 }
@@ -96,7 +96,7 @@ void body_budget::share::free() {
 void body_budget::give_all() {
     for (share* one : queue_) {
         if (one->wanted_ == 0 || !give(*one)) continue;
-        // On its own strand: the wait has begun there when this arrives.
+        // On the timer's strand, so that its wait has begun when this cancels it.
         net::post(one->timer_->get_executor(), [timer = one->timer_] { timer->cancel(); });
     }
 }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Backpressure on request bodies: how many bytes those may have together that are being read or
-// wait to be parsed. Beyond that bound a body is not read on before another one is gone: what
-// clients send stays in the kernel meanwhile, and then with the clients. Owner: app. Thread: any.
+// Bounds the bytes of all request bodies that are being read or wait to be parsed. Beyond the bound
+// a body is not read on until another one is freed: what clients send stays in the kernel, and then
+// with the clients. Owner: app. Thread: any.
 
 #include <boost/asio/awaitable.hpp>
 #include <boost/asio/steady_timer.hpp>
@@ -21,17 +21,17 @@ namespace semantic::server {
 
 class body_budget {
   public:
-    /// `each_free`: bytes of every body that are not counted, so that small ones never wait.
-    /// `tenant_max`: what the bodies of one tenant may have together, and, likewise, of what bodies
-    /// that were set aside may have.
+    /// `bytes_max`: what all bodies may have together. `each_free`: bytes of every body that are
+    /// not counted, so that small ones never wait. `tenant_max`: what the bodies of one tenant may
+    /// have together, and also what its bodies that were set aside may have.
     body_budget(std::size_t bytes_max, std::size_t each_free,
                 std::size_t tenant_max = std::numeric_limits<std::size_t>::max())
         : bytes_max_(bytes_max), each_free_(each_free), tenant_max_(tenant_max) {}
     body_budget(const body_budget&) = delete;
     body_budget& operator=(const body_budget&) = delete;
 
-    /// The share that one body takes of `owner`, which outlives it. Owner: the session. Thread: one
-    /// at a time.
+    /// The share of one body in `owner`, which outlives it. Owner: the session. Thread: one at a
+    /// time.
     class share {
       public:
         explicit share(body_budget& owner) : all_(owner) {}
@@ -42,18 +42,18 @@ class body_budget {
         /// Sets the tenant that sends the body. Requires: the body has no bytes yet.
         void set_tenant(std::string tenant) { tenant_ = std::move(tenant); }
         /// Waits until the body may have `bytes` in all. The body that came first never waits, so
-        /// that bodies which need more room than there is do not wait for each other; nor does the
-        /// first of a tenant's for others of its own. Returns: false when it is not so before
-        /// `until`.
+        /// that two bodies which need more room than there is do not wait for each other; nor does
+        /// a tenant's first body for others of that tenant. Returns: false when it has not got them
+        /// by `until`.
         boost::asio::awaitable<bool> grow_to(std::size_t bytes,
                                              std::chrono::steady_clock::time_point until);
-        /// Whether others may have to wait for this body.
+        /// Whether the body counts, so that others may have to wait for it.
         bool is_counted() const noexcept { return is_queued_; }
-        /// The body is there and waits for something that may take long, such as its model: it
-        /// keeps its bytes and blocks no other body. Returns: false where bodies that wait so
-        /// have half of the room already; it is as it was then.
+        /// Notes that the body is complete and waits for something that may take long, such as its
+        /// model: it keeps its bytes and blocks no other body. Returns: false, without a change,
+        /// where bodies that wait like that have half of the room already.
         bool set_aside();
-        /// The body is gone.
+        /// Gives the body's bytes back.
         void free();
 
       private:
@@ -69,13 +69,16 @@ class body_budget {
     };
 
   private:
+    /// Whether the body may have the bytes that it waits for. Requires: the mutex is held.
     bool fits(const share& one) const;
-    /// Gives the body `one` the bytes that it waits for if they fit. Requires: the mutex is held.
+    /// Gives the body its bytes if they fit. Requires: the mutex is held.
     bool give(share& one);
+    /// Queues the body for `bytes` in all; `timer` is cancelled when it gets them. Returns: true
+    /// when it got them at once.
     bool ask(share& one, std::size_t bytes, std::shared_ptr<boost::asio::steady_timer> timer);
-    /// The body `one` waits no more. Returns: whether it has got the bytes that it asked for.
+    /// Ends the body's wait. Returns: whether it has got the bytes.
     bool end_wait(share& one);
-    /// Gives those that wait what there is now. Requires: the mutex is held.
+    /// Gives the waiting bodies what fits now. Requires: the mutex is held.
     void give_all();
 
     const std::size_t bytes_max_;
@@ -83,7 +86,8 @@ class body_budget {
         std::size_t held = 0;
         std::size_t aside = 0;  // part of held
     };
-    /// Changes what the body's tenant and all have. Requires: the mutex is held.
+    /// Adds to what the body's tenant and all bodies hold and have set aside. Requires: the mutex
+    /// is held.
     void count(const share& one, std::ptrdiff_t held, std::ptrdiff_t aside);
 
     const std::size_t each_free_;

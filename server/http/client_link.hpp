@@ -23,17 +23,18 @@ class client_link {
     /// all later writes fail then.
     virtual boost::asio::awaitable<bool> write(std::string bytes) = 0;
     virtual bool is_gone() const = 0;
-    /// `notify` runs on the strand as soon as the client leaves, also while nothing is written; at
+    /// Calls `notify` on the strand as soon as the client leaves, also while nothing is written; at
     /// once when it has left already.
     virtual void when_gone(std::function<void()> notify) = 0;
     /// How long an event stream may be silent.
     virtual std::chrono::milliseconds ping_every() const = 0;
     /// Whether the connection can serve another request after this one.
     virtual bool keep_alive() const = 0;
-    /// The rest of the connection is the caller's, who speaks another protocol on it. Returns:
-    /// nothing when the client has sent more already than a client of that protocol may.
+    /// Gives the connection to the caller, who speaks another protocol on it. Returns: nothing when
+    /// the client has already sent more than a client of that protocol may.
     virtual boost::asio::awaitable<std::optional<boost::asio::ip::tcp::socket>> take_socket() = 0;
-    /// The reply was, or is being, written piece by piece: the session only counts it.
+    /// Notes that the reply is written piece by piece with write(); the session then only counts
+    /// it.
     virtual void streamed(int status) = 0;
 };
 

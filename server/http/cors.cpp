@@ -14,8 +14,9 @@ bool is_loopback(std::string_view origin) {
     return false;
 }
 
-/// The page was served by this very server, or by the proxy in front of it. A page whose name was
-/// made to resolve to this machine has an origin equal to its `host`, too, hence the second look.
+/// Whether the page was served by this very server, or by the proxy in front of it. A page whose
+/// name was made to resolve to this machine (DNS rebinding) also has an origin equal to its `host`,
+/// so the name itself is checked, too.
 bool is_own_page(std::string_view origin, const config& settings, const request& incoming) {
     auto host = incoming.field("host");
     return host && (origin == "http://" + *host || origin == "https://" + *host) &&
@@ -36,7 +37,7 @@ std::string allowed_origin(std::span<const std::string> allowed, std::string_vie
 std::optional<response> refuse_foreign_page(const config& settings, const request& incoming) {
     auto origin = incoming.field("origin");
     bool only_reads = incoming.method == "GET" || incoming.method == "HEAD";
-    // A client that has a key was let in by the operator who gave it.
+    // A client with a key was let in by the operator who gave it.
     if (!origin || only_reads || needs_key(settings)) return std::nullopt;
     if (!incoming.allow_origin.empty() || is_own_page(*origin, settings, incoming))
         return std::nullopt;
@@ -67,8 +68,8 @@ response options_response(const request& incoming, const std::string& methods) {
     reply.fields.emplace_back("allow", all);
     if (incoming.allow_origin.empty()) return reply;
     reply.fields.emplace_back("access-control-allow-methods", all);
-    // What the browser asks for is what it gets: a header gives a page no power here, and SDKs send
-    // many. A * would leave out authorization.
+    // All headers that the browser asks for are allowed: a header gives a page no power here, SDKs
+    // send many, and * would leave out authorization.
     auto wanted = incoming.field("access-control-request-headers");
     if (wanted && !wanted->empty())
         reply.fields.emplace_back("access-control-allow-headers", *wanted);

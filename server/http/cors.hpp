@@ -21,18 +21,18 @@ namespace semantic::server {
 /// when it is not allowed.
 std::string allowed_origin(std::span<const std::string> allowed, std::string_view origin);
 
-/// Returns: why a request is not even begun: it would change something, needs no key, and comes
-/// from a page of another origin that is not allowed. Requires: begin_request() has been there.
+/// Returns: a refusal of a request that would change something, needs no key, and comes from a page
+/// of an origin that is not allowed; else nothing. Requires: begin_request() was called.
 std::optional<response> refuse_foreign_page(const config& settings, const request& incoming);
 
-/// Returns: why a WebSocket is not opened: browsers let every page open one, without asking first,
-/// and only `origin` says whose page it is. The server's own pages may, and those that
-/// --cors-origins lets, whether or not there are keys.
-/// Requires: begin_request() has been there.
+/// Returns: a refusal of a WebSocket, whether or not there are keys, unless `origin` is one of the
+/// server's own pages or allowed by --cors-origins. Browsers let every page open a WebSocket
+/// without asking first, and only `origin` says whose page it is. Requires: begin_request() was
+/// called.
 std::optional<response> refuse_foreign_socket(const config& settings, const request& incoming);
 
-/// The reply to OPTIONS, which browsers ask before a page's request that no form could send.
-/// `methods`: those of the path, "GET, HEAD".
+/// The reply to OPTIONS, by which browsers ask before a page sends a request that no form could
+/// send. `methods`: those of the path, "GET, HEAD".
 response options_response(const request& incoming, const std::string& methods);
 
 }  // namespace semantic::server

@@ -13,15 +13,15 @@ namespace semantic::server {
 class event_sink {
   public:
     virtual ~event_sink() = default;
-    /// A further field of the reply's head; only before the first write(). Where there is no head,
-    /// nothing.
+    /// Adds a field to the reply's head; only before the first write(). Does nothing where there is
+    /// no head.
     virtual void add_field(std::string name, std::string value) = 0;
-    /// Whole events, one or more, as server-sent events are written. Returns: false when nobody
-    /// takes them any more.
+    /// Sends one or more whole events in the form of server-sent events. Returns: false when the
+    /// reader is gone.
     virtual boost::asio::awaitable<bool> write(std::string_view events) = 0;
-    /// Requires: begun. Nothing follows.
+    /// Ends the stream. Requires: begun(). Returns: false when the reader is gone.
     virtual boost::asio::awaitable<bool> finish() = 0;
-    /// Whether a refusal would come too late to be a plain error reply.
+    /// Whether something was sent, so that an error can no longer be a plain reply.
     virtual bool begun() const noexcept = 0;
 };
 

@@ -27,6 +27,7 @@ bool is_loopback(const ip::address& address) {
     return address.is_loopback();
 }
 
+/// Whether the origin's host is `host`.
 bool is_host_of(std::string_view origin, std::string_view host) {
     const std::size_t scheme = origin.find("://");
     if (scheme == std::string_view::npos) return false;
@@ -90,7 +91,7 @@ bool is_asked_from_here(const request& incoming) {
 std::optional<response> refuse_foreign_host(const config& settings, const request& incoming) {
     if (needs_key(settings) || !serves_this_machine_only(settings)) return std::nullopt;
     const auto authority = authority_of(incoming);
-    // Only programs of before HTTP/1.1 leave `host` out, and no browser.
+    // Only programs from before HTTP/1.1 leave `host` out; browsers never do.
     if (!authority || names_this_server(settings, *authority)) return std::nullopt;
     const std::string name = authority->substr(0, 200);
     return error_response(

@@ -14,10 +14,11 @@
 
 namespace semantic::server {
 
-/// "localhost:8001" -> "localhost", "[::1]:8001" -> "[::1]". Empty for what is no host and port.
+/// The host of a HOST[:PORT]: "localhost:8001" -> "localhost", "[::1]:8001" -> "[::1]". Empty where
+/// it has another form.
 std::string_view host_of_authority(std::string_view authority);
 
-/// Whether `host` means this machine on every machine: localhost, 127.0.0.0/8, [::1].
+/// Whether the name means the own machine everywhere: localhost, 127.0.0.0/8, [::1].
 bool is_loopback_name(std::string_view host);
 
 /// Whether a request for `authority` (the value of `host`) may be meant for this server: a loopback
@@ -26,14 +27,13 @@ bool is_loopback_name(std::string_view host);
 /// address resolved to another one.
 bool names_this_server(const config& settings, std::string_view authority);
 
-/// Whether a request may be one of a program on this machine, by what it says of itself: it names a
-/// loopback host, and no proxy has noted that it passed it on. That it came over loopback says
-/// nothing where a proxy is in front.
+/// Whether a request seems to come from a program on this machine: it names a loopback host, and
+/// has no field of a proxy. A loopback connection alone proves nothing where a proxy is in front.
 bool is_asked_from_here(const request& incoming);
 
-/// Returns: 421 for a request whose `host` is another's name. Only a server that listens on
-/// loopback and asks for no key has to check: everybody may use one that others reach without
-/// a key, and no page has a key.
+/// Returns: 421 for a request whose `host` is not this server's name. Checked only where the server
+/// listens on loopback without keys: other servers are open to everybody anyway, or pages lack the
+/// key.
 std::optional<response> refuse_foreign_host(const config& settings, const request& incoming);
 
 }  // namespace semantic::server

@@ -15,8 +15,8 @@ struct http_limits {
     std::size_t pipelined_bytes_max = 64 * 1024;    // read ahead while an answer is being made
     std::size_t linger_bytes_max =
         64 * 1024 * 1024;            // thrown away before a refused upload is cut off
-    std::size_t bodies_at_once = 4;  // of body_bytes_max, that half-read bodies have together
-    std::size_t body_bytes_free = 256 * 1024;  // of each body, that are not counted there
+    std::size_t bodies_at_once = 4;  // half-read bodies may have so many times body_bytes_max
+    std::size_t body_bytes_free = 256 * 1024;  // of each body; they are not counted there
     // What one request may be given of memory beyond its body: as work_budget.
     std::size_t request_bytes_max = std::size_t{64} << 20;
     std::size_t uploads_max = 16;  // files of agents on their way in, on disk until they are read

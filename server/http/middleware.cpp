@@ -20,8 +20,7 @@ namespace {
 
 using protocol::errc;
 
-// Every byte of both is looked at, so that the time says nothing about how much of a guess was
-// right.
+// Compares all bytes, so that the time does not show how much of a guess is right.
 bool equal_in_constant_time(std::string_view guess, std::string_view key) {
     unsigned difference = guess.size() == key.size() ? 0 : 1;
     for (std::size_t i = 0; i < key.size(); ++i) {
@@ -31,6 +30,7 @@ bool equal_in_constant_time(std::string_view guess, std::string_view key) {
     return difference == 0;
 }
 
+/// The credential of the tenant with this key; nothing for a wrong key.
 std::optional<std::string> tenant_of(const config& settings, std::string_view guess) {
     std::optional<std::string> found;
     for (const std::string& key : settings.api_keys)
@@ -40,6 +40,7 @@ std::optional<std::string> tenant_of(const config& settings, std::string_view gu
     return found;
 }
 
+/// The method for a metric's label, which clients must not choose freely.
 std::string_view known_method(std::string_view method) {
     constexpr std::array<std::string_view, 7> known{"GET",    "HEAD",    "POST", "PUT",
                                                     "DELETE", "OPTIONS", "PATCH"};
@@ -50,7 +51,7 @@ std::string name_of(const services& server, std::optional<std::size_t> model) {
     return model ? server.models.list().at(*model).name : std::string("none");
 }
 
-/// Why no engine answers in this state, and that it is worth to come back.
+/// The error for a slot in this state: why no engine answers, and when to come back.
 protocol::failure not_ready(const services& server, const slot_state& now) {
     if (now.phase == slot_phase::failed)
         return fail(errc::internal,
@@ -74,7 +75,7 @@ protocol::failure not_ready(const services& server, const slot_state& now) {
     return wait;
 }
 
-/// Says which path was meant where only a slash at the end is too much.
+/// The error for an unknown path; says so where only a slash at its end is too much.
 protocol::failure no_such_path(const services& server, const request& incoming) {
     const std::string path = incoming.path.substr(0, 200);
     std::string message = "there is no " + path + " here";
@@ -237,7 +238,7 @@ void end_request(const services& server, const request& incoming, const route_ma
     char rest[64];
     std::snprintf(rest, sizeof rest, " %d %.3f s", status, seconds);
     std::string line = incoming.method + " " + incoming.path.substr(0, 200) + rest;
-    // Probes come every few seconds; they are of interest only when something else is wrong too.
+    // Health checks come every few seconds, so they are only logged at level debug.
     bool is_probe = match.found != nullptr && (match.found->auth == auth_class::open ||
                                                match.found->auth == auth_class::reader);
     log_level level = status >= 500 && status != 503 ? log_level::warning : log_level::info;

@@ -19,22 +19,25 @@ namespace semantic::server {
 /// target and fields are set.
 route_match begin_request(const services& server, request& incoming);
 
-/// The reply before the body is read, if there is one: another server's name, OPTIONS, no such
-/// route, wrong method, a page that may not, no key, server starting or stopping.
+/// Returns: the reply to a request whose body need not be read: a foreign host name, OPTIONS, no
+/// such route, a wrong method, a page that is not allowed, no key, the server starting or stopping.
+/// Else nothing.
 std::optional<response> refuse_early(const services& server, const request& incoming,
                                      const route_match& match);
 
-/// Returns: why no engine answers now, in the request's dialect; nothing when one does.
+/// Returns: a refusal while no engine answers, in the request's dialect; nothing when one does.
 std::optional<response> refuse_without_engine(const services& server, const request& incoming);
 /// Whether a request on this route waits for an engine where there is none now. Requires: a route
 /// was found.
 bool may_wait(const services& server, const route_match& match);
-/// Leases the engine for the request, unless it has it. Returns: why there is none.
+/// Leases an engine for the request, unless it has one. `model`: preferred, if it is loaded.
+/// Returns: a refusal where there is none.
 std::optional<response> take_engine(const services& server, request& incoming,
                                     std::optional<std::size_t> model = {});
 
-/// Takes a slot among those that the key's tenant may have at once, and one of its requests, where
-/// the route makes the model work. Returns: 429 in the request's dialect when it has no more.
+/// On a route that makes the model work, counts the request for its key's limits and takes one of
+/// the slots that a tenant may have at once. Returns: a refusal when the limit is reached, else
+/// nothing.
 std::optional<response> take_key_slot(const services& server, request& incoming,
                                       const route_match& match);
 
@@ -43,17 +46,17 @@ std::optional<response> take_key_slot(const services& server, request& incoming,
 /// the same time for every wrong key.
 std::optional<std::string> credential_of(const config& settings, const request& incoming);
 
-/// Why a request may not use /admin, if it may not. With `admin-key` it must be there as
-/// `x-admin-key: KEY`, compared in constant time. Without one, only the people of this machine may:
-/// when the server listens on loopback and has no api-key, which would say that others use it too;
-/// when they ask for localhost, and no proxy for them; and no page in their browser may speak for
-/// them.
+/// Returns: a refusal of a request to /admin, or nothing. With `admin-key` set, the request must
+/// have it as `x-admin-key: KEY` (compared in constant time). Without one, only people at this
+/// machine may use /admin: the server must listen on loopback and have no api-key (which would mean
+/// that others use it, too), the request must name localhost and come through no proxy, and it must
+/// not come from a web page.
 std::optional<response> refuse_admin(const config& settings, const request& incoming);
 
-/// Whether `key` is the admin's; never where the server was given none.
+/// Whether `key` is the admin-key; never where none is set.
 bool is_admin_key(const config& settings, std::string_view key);
 
-/// Why a request may not read /metrics, if it may not: see metrics_readers.
+/// Returns: a refusal of a request to /metrics, or nothing: see metrics_readers.
 std::optional<response> refuse_reader(const config& settings, const request& incoming);
 
 /// Counts the request and writes its line to the log. `status` 499: the client left before there

@@ -28,17 +28,17 @@ struct request {
     std::vector<std::pair<std::string, std::string>> fields;
     std::string body;
     std::function<void()> drop_body{};  // frees `body`: for handlers that have parsed it
-    engine_lease engine{};              // where the route needs one, until the reply is there
+    engine_lease engine{};              // where the route needs one; held until the reply is made
     std::shared_ptr<spool_file> file;   // in place of `body` where the route takes a file
     std::string id;                     // request id, echoed in every reply
-    /// For a page in a browser that may read the reply: its origin, or "*". Empty for all others.
+    /// The origin of the page in a browser that may read the reply, or "*"; empty: no page.
     std::string allow_origin;
-    /// The credential of the key that was sent, see credential_of; empty: no key was sent, and none
-    /// is needed. Absent: refused.
+    /// What identifies the tenant (credential_of()); empty: no keys are configured. Nothing: the
+    /// request has no valid key.
     std::optional<std::string> credential;
-    /// Whether its client has left, as other threads may ask; null: nobody knows.
+    /// Set when the client has left; read by other threads. Null: that is not known.
     std::shared_ptr<const std::atomic<bool>> gone{};
-    std::shared_ptr<key_slot> slot;  // where the route is metered, until its last bytes go out
+    std::shared_ptr<key_slot> slot;  // where the route is metered; held until the reply is sent
     std::vector<std::pair<std::string, std::string>> limit_fields;  // what is left to its key
     bool is_local = false;  // the client is on this machine, or a proxy there
     std::string trace_id;   // of a W3C traceparent; or empty
@@ -54,11 +54,11 @@ struct request {
     std::optional<std::string> query(std::string_view name) const;
 };
 
-/// "%2F" -> "/"; a malformed escape is left as it is.
+/// Decodes percent escapes: "%2F" -> "/". A malformed escape is left as it is.
 std::string percent_decode(std::string_view text);
 bool equal_ignoring_case(std::string_view a, std::string_view b) noexcept;
 
-/// "/a" of "/a?b", and of "http://host/a?b", as proxies may write it.
+/// The path of a target: "/a" of "/a?b" and of "http://host/a?b", which proxies may send.
 std::string path_of(std::string_view target);
 
 /// Returns: the client's x-request-id when it has 1 to 128 characters of [A-Za-z0-9._-], else a new

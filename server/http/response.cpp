@@ -12,8 +12,7 @@ namespace {
 
 constexpr int no_content = 204;  // a reply that has no body, and may not speak of one
 
-// Values come from us, except the request id, which is checked; a stray line break must still not
-// become a field.
+// Line breaks are left out, so that a value can never begin another field.
 void append_field(std::string& head, std::string_view name, std::string_view value) {
     head.append(name).append(": ");
     for (char c : value)
@@ -84,8 +83,8 @@ std::string response_head(const request& to, const response& reply, std::string_
         .append("\r\n");
     append_field(head, "server", "semantic-server");
     if (reply.status != no_content) append_field(head, "content-type", reply.content_type);
-    // How a browser treats the reply: that type and no other, in no frame, and nothing to run
-    // unless the reply itself says what its page may.
+    // For browsers: the reply has only this type, is shown in no frame, and runs nothing unless it
+    // has a policy of its own.
     append_field(head, "x-content-type-options", "nosniff");
     append_field(head, "x-frame-options", "DENY");
     append_field(head, "referrer-policy", "no-referrer");

@@ -26,12 +26,13 @@ response json_response(std::string body);
 /// 204: done, and there is nothing to say of it.
 response empty_response();
 response text_response(std::string body, std::string content_type);
-/// In the dialect of `to`, with the headers that say when to retry.
+/// The reply for a failure, in the dialect of the request `to`, with the headers that say when to
+/// retry. A failure that names another server (`elsewhere`) becomes a redirect.
 response error_response(const request& to, const protocol::failure& failure);
-/// The error that the client of `to` gets for a fault of the store: where the fault's own sentence
-/// may name files, that goes to the log instead.
+/// The error that a client gets for a fault of the store. A fault whose text may name files is
+/// logged and becomes a general one.
 protocol::failure public_fault(const request& to, const storage::failure& fault);
-/// The same with another status, for faults of HTTP itself that the dialects have no word for.
+/// As above with another status, for faults of HTTP itself.
 response error_response(const request& to, const protocol::failure& failure, int status);
 
 /// Status line and fields up to and with the empty line. Every reply carries the request id under

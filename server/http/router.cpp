@@ -5,6 +5,7 @@ namespace semantic::server {
 
 namespace {
 
+/// Takes the first segment off the path.
 std::string_view take_segment(std::string_view& path) {
     if (!path.empty()) path.remove_prefix(1);  // the slash in front
     std::string_view segment = path.substr(0, path.find('/'));
@@ -12,6 +13,8 @@ std::string_view take_segment(std::string_view& path) {
     return segment;
 }
 
+/// Whether the path fits the pattern; `parameter` gets the segment for {id} or {id...}, decoded.
+/// The last one counts.
 bool matches(std::string_view pattern, std::string_view path, std::string& parameter) {
     if (path.empty() || path.front() != '/') return false;
     while (!pattern.empty() && !path.empty()) {
@@ -63,11 +66,11 @@ protocol::dialect dialect_of(std::string_view path, bool has_anthropic_version) 
     for (std::string_view prefix :
          {"/v1/chat", "/v1/completions", "/v1/responses", "/v1/conversations", "/v1/embeddings"})
         if (has_segment_prefix(path, prefix)) return protocol::dialect::openai;
-    // The other vendor's telemetry goes to /api too.
+    // /api/event_logging is the path of Claude Code's telemetry.
     if (has_segment_prefix(path, "/api") && !has_segment_prefix(path, "/api/event_logging"))
         return protocol::dialect::ollama;
-    // Paths that do not exist, such as /v1/files, are requested by clients of one vendor or
-    // another.
+    // Unknown paths under /v1 (such as /v1/files) get errors in the form of the vendor whose client
+    // asks.
     const bool is_ours =
         has_segment_prefix(path, "/v1/agents") || has_segment_prefix(path, "/v1/coordination");
     const bool is_vendors = has_segment_prefix(path, "/v1") && !is_ours;

@@ -53,7 +53,7 @@ struct route_match {
     std::string allow;             // methods of this path when only the method is wrong; else empty
 };
 
-/// HEAD is answered by GET's handler.
+/// Finds the first row for a request. HEAD takes the row of GET.
 route_match match_route(std::span<const route> table, std::string_view method,
                         std::string_view path);
 

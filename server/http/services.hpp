@@ -45,7 +45,7 @@ struct services {
     engine_slots& engines;  // those that serve
     known_models& models;
     model_switches& switcher;
-    model_queue* queue;  // null: requests have a loaded model or none
+    model_queue* queue;  // null: without auto-swap, requests never wait for a model
     server_probe& probe;
     const std::atomic<bool>& stopping;  // SIGTERM was received: no new work
     // For work of more than a millisecond that is no engine request, and that no tenant asks for;

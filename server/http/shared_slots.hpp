@@ -14,6 +14,7 @@ struct shared_slots {
         : watchers(limits.watchers_max, share(limits.watchers_max, has_keys)),
           uploads(limits.uploads_max, share(limits.uploads_max, has_keys)) {}
 
+    /// How many of `all` one tenant may have.
     static std::size_t share(std::size_t all, bool has_keys) {
         return has_keys ? tenant_share(all) : all;
     }

@@ -23,7 +23,7 @@ namespace semantic::server {
 /// One of the slots for uploads, given back when it ends. Movable. Thread: any.
 class upload_slot {
   public:
-    /// `count`: of those that are taken; outlives this.
+    /// `count`: the gauge of taken slots; outlives this object.
     upload_slot(std::atomic<std::int64_t>& count, std::unique_ptr<tenant_slots::slot> slot)
         : count_(&count), slot_(std::move(slot)) {
         count_->fetch_add(1);
@@ -52,9 +52,9 @@ class spool_file {
     spool_file(const spool_file&) = delete;
     spool_file& operator=(const spool_file&) = delete;
 
-    /// Errors: io, out_of_space.
+    /// Writes bytes at the end. Errors: io, out_of_space.
     storage::result<void> append(std::string_view bytes);
-    /// Errors: io, also where the file ends before `bytes` is full.
+    /// Reads bytes at `offset`. Errors: io, also where the file ends before `bytes` is full.
     storage::result<void> read_at(std::uint64_t offset, std::span<std::byte> bytes) const;
     std::uint64_t size() const noexcept { return size_; }
 

@@ -16,9 +16,9 @@ using protocol::result;
 
 namespace {
 
-// The largest window that is taken of a zstd frame: 8 MiB, what decoders are asked to take.
+// The largest window of a zstd frame that is accepted: 8 MiB, as RFC 8878 recommends for decoders.
 constexpr int window_bits_max = 23;
-// zlib's window bits: its largest window, with a gzip header.
+// zlib's parameter for its largest window (15) with a gzip header (+ 16).
 constexpr int gzip_bits = 15 + 16;
 
 }  // namespace
@@ -57,7 +57,8 @@ class body_decoder::gzip_stream final : public stream {
   private:
     static constexpr std::size_t piece_max = std::size_t{1} << 30;
 
-    /// A gzip file may be several, one after the other.
+    /// Begins the next member: a gzip file may have several, one after the other. Returns: false at
+    /// the end.
     result<bool> next_member() {
         if (left_.empty()) return false;
         if (inflateReset(&state_) != Z_OK) return fail(errc::internal, "zlib cannot begin again");

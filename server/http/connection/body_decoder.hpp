@@ -27,9 +27,9 @@ class body_decoder {
     body_decoder(const body_decoder&) = delete;
     body_decoder& operator=(const body_decoder&) = delete;
 
-    /// Appends at most `bytes_max` bytes to `unpacked`. Returns: false when that was the end.
-    /// Errors: bad_value for what is not in this coding, is cut off, or needs more memory than
-    /// that.
+    /// Unpacks the next piece and appends it, at most `bytes_max` bytes, to `unpacked`. Returns:
+    /// false at the end of the body. Errors: bad_value, where the body is not in this coding, is
+    /// cut off, or needs too large a window.
     protocol::result<bool> decode(std::string& unpacked, std::size_t bytes_max);
 
   private:

@@ -109,7 +109,8 @@ void connection::start_watching() {
 
 net::awaitable<void> connection::watch(std::shared_ptr<connection> self) {
     auto& buffer = self->buffer_;
-    // Beyond the bound nothing is read, and a client that leaves is noticed at the next write.
+    // When the buffer is full nothing is read; a client that leaves is then noticed at the next
+    // write.
     while (!self->watch_no_more_ && buffer.size() < self->limits_.pipelined_bytes_max) {
         std::size_t room =
             std::min<std::size_t>(4096, self->limits_.pipelined_bytes_max - buffer.size());
@@ -125,8 +126,8 @@ net::awaitable<void> connection::watch(std::shared_ptr<connection> self) {
 }
 
 net::awaitable<void> connection::stop_watching() {
-    // The signal alone is not enough: a read that is complete, but whose coroutine has not gone on
-    // yet, does not hear it.
+    // The cancellation signal alone is not enough: it does not reach a read that has completed but
+    // whose coroutine has not continued yet.
     watch_no_more_ = true;
     while (watching_) {
         stop_watch_.emit(net::cancellation_type::total);

@@ -40,13 +40,17 @@ class connection final : public client_link, public std::enable_shared_from_this
     std::shared_ptr<const std::atomic<bool>> gone() const { return gone_; }
     /// Whether the client, or the proxy in front of it, is on this machine.
     bool is_from_here() const;
+    /// Resets what belongs to one request. `keep_alive`: what the client asks for.
     void begin_request(bool keep_alive);
-    /// Closes at once, without a word. From any thread.
+    /// Closes the connection at once. Any thread.
     void leave();
+    /// The connection serves no request after this one.
     void end_keep_alive() { keep_alive_ = false; }
+    /// The status of a streamed reply; 0: none was begun.
     int streamed_status() const { return streamed_status_; }
 
-    /// Returns: false when the client left or stayed silent for too long.
+    /// Waits for the first byte of a request. Returns: false when the client left or stayed silent
+    /// for too long.
     net::awaitable<bool> wait_for_request();
     /// Reads until the buffer holds a whole header, or as many bytes as one may have.
     net::awaitable<boost::system::error_code> read_header();
@@ -55,16 +59,18 @@ class connection final : public client_link, public std::enable_shared_from_this
     std::size_t header_bytes() const;
     /// The content of the buffer. Valid until it changes.
     std::string_view read_ahead() const;
-    /// Starts to read ahead, so that a client that leaves is noticed while nothing is written.
+    /// Reads what the client sends next while a reply is made, because only a read notices that a
+    /// client leaves.
     void start_watching();
-    /// Bytes that were read ahead stay in the buffer for the next request.
+    /// Ends start_watching(). Bytes that were read stay in the buffer for the next request.
     net::awaitable<void> stop_watching();
-    /// Says goodbye so that the last reply arrives: a close with unread input would throw it away
-    /// on the client's side.
+    /// Closes after reading what the client still sends, for a while: closing a socket with unread
+    /// input would make the client lose the last reply.
     net::awaitable<void> close();
 
   private:
     static net::awaitable<void> watch(std::shared_ptr<connection> self);
+    /// Notes that the client has left, and notifies who asked for that.
     void mark_gone();
 
     const http_limits& limits_;

@@ -25,7 +25,7 @@ class connection_slots {
     using slots = std::list<slot>;
 
   public:
-    /// `tenant_max`: of the slots, how many one tenant may have.
+    /// `tenant_max`: how many of the slots one tenant may have.
     connection_slots(std::size_t connections_max, std::size_t tenant_max);
     connection_slots(const connection_slots&) = delete;
     connection_slots& operator=(const connection_slots&) = delete;
@@ -38,11 +38,11 @@ class connection_slots {
         holder(const holder&) = delete;
         holder& operator=(const holder&) = delete;
 
-        /// `evict`: asks the connection to leave. Called once at most, on any thread, in
-        /// here where the connection is evicted already. Must not block.
+        /// Sets how the connection is asked to leave. `evict` is called once at most, on any
+        /// thread, and within this call where that was decided already. It must not block.
         void on_eviction(std::function<void()> evict);
-        /// The header of a request of the tenant's is there: the slot is kept, and the tenant's
-        /// from now on. Returns: false where the tenant has its share of the slots without it.
+        /// Notes a request of the tenant: from now on the slot is the tenant's and is not evicted.
+        /// Returns: false where the tenant has its share of the slots already.
         bool has_asked(const std::string& tenant);
 
       private:
@@ -53,15 +53,16 @@ class connection_slots {
     /// Whether one more connection may come. One slot in ten is reserved for connections that have
     /// sent a request.
     bool has_room() const;
+    /// Whether there is a connection that could be evicted.
     bool has_silent() const;
     /// Asks the oldest connection that has sent no request to leave, if there is one.
     void evict_oldest_silent();
 
   private:
-    /// Requires: the mutex is held.
+    /// Moves a slot out of those that can be evicted. Requires: the mutex is held.
     void keep(slots::iterator one);
 
-    /// Requires: the mutex is held.
+    /// Counts the slot for `tenant` (nothing: for none) from now on. Requires: the mutex is held.
     void give_to(const std::optional<std::string>& tenant, slot& one);
 
     const std::size_t open_max_;

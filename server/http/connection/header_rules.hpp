@@ -11,12 +11,13 @@
 
 namespace semantic::server {
 
-/// Whether a field's value goes on in the next line (obs-fold). `header`: as received.
+/// Whether the header has a field that continues in the next line (obs-fold). `header`: as
+/// received.
 bool has_folded_line(std::string_view header);
 
-/// Returns: what is wrong with the fields, one sentence, or nothing: none or several `host`
-/// (HTTP/1.0 needs none), several lengths, a transfer-encoding in HTTP/1.0. Requires: method,
-/// target and fields are set.
+/// Returns: a sentence about what is wrong with the fields (no or several `host`, of which HTTP/1.0
+/// needs none; several lengths; a transfer-encoding in HTTP/1.0), or an empty string. Requires:
+/// method, target and fields are set.
 std::string fault_of_fields(const request& incoming);
 
 }  // namespace semantic::server

@@ -16,6 +16,7 @@ namespace {
 
 using net::ip::tcp;
 
+/// The address to listen on for a host name or address. Throws std::runtime_error.
 net::ip::address find_address(net::io_context& context, const std::string& host,
                               std::uint16_t port) {
     boost::system::error_code error;
@@ -59,7 +60,7 @@ std::uint16_t listener::port() const { return acceptor_.local_endpoint().port();
 net::awaitable<void> listener::wait_for_room() {
     while (acceptor_.is_open() && !slots_.has_room()) {
         if (slots_.has_silent()) {
-            // Nobody has to leave before there is a client who could come instead.
+            // Wait for a client first: without one no connection has to leave.
             [[maybe_unused]] auto [error] =
                 co_await acceptor_.async_wait(tcp::acceptor::wait_read, use_tuple);
             if (!acceptor_.is_open() || slots_.has_room()) continue;

@@ -24,8 +24,8 @@ class listener {
     /// `server` and `sessions` outlive the listener.
     listener(boost::asio::io_context& context, const services& server, task_group& sessions);
 
-    /// Throws std::runtime_error with one sentence: "cannot listen on 127.0.0.1:8001: Address
-    /// already in use".
+    /// Begins to listen. Port 0: the system picks one. Throws std::runtime_error with one sentence:
+    /// "cannot listen on 127.0.0.1:8001: Address already in use".
     void open(const std::string& host, std::uint16_t port);
     /// The port that open() got.
     std::uint16_t port() const;
@@ -39,6 +39,7 @@ class listener {
 
   private:
     using strand = boost::asio::strand<boost::asio::io_context::executor_type>;
+    /// Waits until one more connection may come; evicts a silent one when a client is waiting.
     boost::asio::awaitable<void> wait_for_room();
 
     boost::asio::io_context& context_;

@@ -64,6 +64,8 @@ response not_http(const request& to, const std::string& why) {
     return error_response(to, fail(errc::bad_value, "this is not valid HTTP: " + why), 400);
 }
 
+/// How a failed read ends the request: with an error reply, or with none where the client has gone.
+/// `late`: the time was up.
 read_failure judge(boost::system::error_code error, bool late, const request& to,
                    const http_limits& limits, std::uint64_t body_bytes_max) {
     if (error == http::error::header_limit || error == http::error::buffer_overflow)
@@ -116,11 +118,12 @@ std::uint64_t body_bytes_max(const services& server, const route_match& match) {
     if (!is_file) return server.limits.body_bytes_max;
     const engine_lease engine = server.engines.look();
     if (!engine) return server.limits.body_bytes_max;
-    // No more than the pool holds can become a memory; text and token ids come in addition.
+    // A memory is at most as large as the pool; its text and token ids come in addition.
     return engine->info().pool_bytes + server.limits.body_bytes_max;
 }
 
-/// Faults of HTTP that the header shows: the body is not read then.
+/// Returns: a refusal of a body that the header shows to be too long or in an unknown coding; else
+/// nothing.
 std::optional<response> refuse_body(const request& incoming, const request_parser& parser,
                                     const route_match& match, std::uint64_t bytes_max) {
     if (auto length = parser.content_length(); length && *length > bytes_max) {
@@ -142,7 +145,8 @@ std::optional<response> refuse_body(const request& incoming, const request_parse
     return std::nullopt;
 }
 
-/// A file is an agent's memory: an invalid name is refused before gigabytes are sent.
+/// Returns: a refusal of an upload for an invalid agent name, before gigabytes are sent; else
+/// nothing.
 std::optional<response> refuse_name(const request& incoming, const route_match& match) {
     if (match.found->body != body_class::file) return std::nullopt;
     auto agent = protocol::agents::parse_path_id(match.parameter);
@@ -150,7 +154,7 @@ std::optional<response> refuse_name(const request& incoming, const route_match& 
     return error_response(incoming, agent.error());
 }
 
-/// One request's way through the connection.
+/// Reads one request, has it answered, and sends the reply.
 class exchange {
   public:
     exchange(std::shared_ptr<connection> link, const services& server,
@@ -254,7 +258,8 @@ net::awaitable<bool> exchange::allow_body() {
     co_return true;
 }
 
-/// One piece of a body into memory, within `wait`. Returns: false when a reply went out instead.
+/// Reads one piece of a body into memory within `wait`. Returns: false when an error reply was
+/// sent.
 net::awaitable<bool> exchange::read_piece(clock::duration wait) {
     boost::system::error_code error;
     bool late = false;
@@ -268,8 +273,8 @@ net::awaitable<bool> exchange::read_piece(clock::duration wait) {
     co_return true;
 }
 
-/// A client that has shown a key keeps its connection; where there are keys, other connections
-/// may be closed for new ones.
+/// Returns: a refusal where the request's key has its share of the connections; else nothing. A
+/// connection with a valid key is never evicted for a new one.
 std::optional<response> exchange::refuse_connection() {
     const auto admin_key = incoming_.field("x-admin-key");
     const bool is_admin = admin_key && is_admin_key(server_.settings, *admin_key);
@@ -282,7 +287,7 @@ std::optional<response> exchange::refuse_connection() {
     return error_response(incoming_, full);
 }
 
-/// Takes a slot for a file before it is sent.
+/// Takes a slot for an upload before it is sent. Returns: a refusal where all are taken.
 std::optional<response> exchange::refuse_upload() {
     if (match_.found->body != body_class::file) return std::nullopt;
     if (auto slot = server_.slots.uploads.take(incoming_.credential.value_or(""))) {
@@ -323,8 +328,8 @@ net::awaitable<bool> exchange::read_body() {
     co_return true;
 }
 
-/// A compressed body in place of itself: no more of it than any body may have, and in no more
-/// memory than there is for bodies. Returns: false when a reply went out instead.
+/// Replaces a compressed body by its content, within the limits and budget of bodies. Returns:
+/// false when an error reply was sent.
 net::awaitable<bool> exchange::unpack_body(clock::time_point until) {
     const auto field = incoming_.field("content-encoding");
     const auto coding = field ? coding_of(*field) : std::nullopt;
@@ -351,7 +356,8 @@ net::awaitable<bool> exchange::unpack_body(clock::time_point until) {
     co_return true;
 }
 
-/// Piece by piece to disk. A client may take as long for a piece as others for a whole body.
+/// Writes an upload to disk, piece by piece. The time limit of a body applies to each piece.
+/// Returns: false when an error reply was sent.
 net::awaitable<bool> exchange::read_file() {
     if (auto refused = lease_engine()) {
         read_failure none{std::move(refused)};
@@ -441,7 +447,8 @@ net::awaitable<std::optional<response>> exchange::call_handler() {
         incoming_, fail(errc::internal, "internal error; the log has it under this request id"));
 }
 
-/// For as long as the request is answered; a change of the model may cut it short.
+/// Leases an engine for the time of the request; a change of models may cut it. Returns: a refusal
+/// where there is none.
 std::optional<response> exchange::lease_engine(std::optional<std::size_t> model) {
     if (auto refused = take_engine(server_, incoming_, model)) return refused;
     cut_with_lease();
@@ -454,7 +461,7 @@ void exchange::cut_with_lease() {
     });
 }
 
-/// The model that the request means; nothing: any.
+/// The model that the request's body names; nothing: any.
 net::awaitable<std::optional<std::size_t>> exchange::wanted_model() {
     if (match_.found->engine != engine_need::named) co_return std::nullopt;
     auto look = [this] { return protocol::named_model(incoming_.body); };
@@ -467,7 +474,7 @@ net::awaitable<std::optional<std::size_t>> exchange::wanted_model() {
     co_return server_.models.list().find(*name);
 }
 
-/// Returns: why there is no engine. Without a client there is none either.
+/// Waits in the queue for the request's model. Returns: a refusal; nothing: the engine is leased.
 net::awaitable<std::optional<response>> exchange::wait_for_engine() {
     const std::optional<std::size_t> model = co_await wanted_model();
     if (!room_.set_aside())
@@ -514,7 +521,7 @@ net::awaitable<void> exchange::answer() {
                 clock::now() - started_);
 }
 
-/// Keeps the number of open connections right, whichever way the session ends.
+/// Counts this connection as open for as long as it lives.
 class open_connection {
   public:
     explicit open_connection(server_probe& probe) : probe_(probe) {
@@ -540,7 +547,8 @@ net::awaitable<void> run_session(net::ip::tcp::socket socket, const services* se
     held->on_eviction([weak = std::weak_ptr<connection>(link)] {
         if (auto silent = weak.lock()) silent->leave();
     });
-    // Two statements: after a false && the wait happened all the same (README.md).
+    // Two statements, because a compiler fault runs the second co_await of `a && b` also where `a`
+    // is false (README.md).
     for (;;) {
         if (!co_await link->wait_for_request()) break;
         exchange one(link, *server, *held);

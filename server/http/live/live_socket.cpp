@@ -44,7 +44,7 @@ bool offers_subprotocol(const request& incoming) {
 
 using watcher_slot = std::unique_ptr<tenant_slots::slot>;
 
-/// The fields of a request that show a key.
+/// A copy of the request with only the fields that show a key.
 request keys_of(const request& incoming) {
     request shown;
     for (const char* name : {"x-api-key", "authorization"})
@@ -52,7 +52,8 @@ request keys_of(const request& incoming) {
     return shown;
 }
 
-/// Asks a socket to leave that may not exist yet. Thread: any.
+/// Asks a socket to leave, also one that does not exist yet: then as soon as it is attached.
+/// Thread: any.
 class eviction {
   public:
     void ask() {
@@ -60,7 +61,7 @@ class eviction {
         is_asked_ = true;
         if (evict_) evict_();
     }
-    /// `evict` only posts.
+    /// `evict`: asks the socket to leave. It must not block.
     void attach(std::function<void()> evict) {
         std::lock_guard lock(mutex_);
         evict_ = std::move(evict);
@@ -73,7 +74,8 @@ class eviction {
     bool is_asked_ = false;
 };
 
-/// One client. Thread: its connection's strand, but for take(). Kept by whatever waits for it.
+/// One watcher. Thread: its connection's strand. Owner: the coroutines and callbacks that wait for
+/// it share it.
 class live_socket : public std::enable_shared_from_this<live_socket> {
   public:
     live_socket(const services& server, const request& incoming, tcp::socket socket,
@@ -87,28 +89,37 @@ class live_socket : public std::enable_shared_from_this<live_socket> {
           greeting_(stream_.get_executor()),
           farewell_(stream_.get_executor()) {}
 
-    /// Until the client has gone.
+    /// Accepts the WebSocket and reads messages until the client is gone.
     net::awaitable<void> run(const upgrade_request* upgrade);
-    /// Asks a client that has shown no key yet to leave. From any thread.
+    /// A function that asks the client to leave, for one that has shown no key yet. Any thread may
+    /// call it.
     std::function<void()> evict();
 
   private:
     void set_options();
+    /// Does what the dialogue decided: sends, checks a key, subscribes, closes.
     void follow(live::answer reply);
-    /// Where keys are asked for, other servers are the admin's business; elsewhere that of people
-    /// at this machine.
+    /// What a client with this credential may see. The other servers on the object store are shown
+    /// only to people at this machine where there are no keys; else to the admin alone.
     viewer viewer_of(const std::string& credential) const {
         return {false, credential, credential.empty() && is_from_here_};
     }
+    /// Checks the key that the client has shown, and replies.
     void judge(const live::shown_keys& keys);
     bool take_slot(const std::string& tenant);
     bool still_may();
+    /// Subscribes to the hub: a snapshot comes, then changes.
     void watch();
+    /// Queues a message of the hub; null: the server stops. A client that is too slow is asked to
+    /// connect again.
     void take(live_hub::message message);
     void queue(live_hub::message message);
+    /// Sends what is queued and then the close, within limits.farewell.
     void end(live::close_code why);
+    /// Writes the first queued message, and then the others.
     void write_next();
     void close();
+    /// Closes the connection at once.
     void hang_up();
     net::awaitable<void> read();
 
@@ -124,7 +135,7 @@ class live_socket : public std::enable_shared_from_this<live_socket> {
     viewer viewer_;
     live_hub::subscription watching_;
     socket_checks::subscription checked_;
-    int turn_ = 0;  // of subscriptions: what is still on its way for an earlier one counts no more
+    int turn_ = 0;  // number of the subscription; messages of an earlier one are dropped
     std::deque<live_hub::message> queue_;
     std::optional<live::close_code> ending_;  // set: nothing more is taken or queued
     bool is_writing_ = false;
@@ -209,8 +220,8 @@ void live_socket::judge(const live::shown_keys& keys) {
     follow(dialogue_.welcomed(false));
 }
 
-/// In place of the one that it has: where keys are asked for, that may be evicted. Returns: whether
-/// it has one; else the client gets an error.
+/// Takes a slot of the tenant in place of the present one, which could be evicted. Returns: false
+/// when there is none; the client then gets an error.
 bool live_socket::take_slot(const std::string& tenant) {
     slot_ = nullptr;
     slot_ = server_.slots.watchers.take(tenant);
@@ -221,8 +232,8 @@ bool live_socket::take_slot(const std::string& tenant) {
     return false;
 }
 
-/// Whether the key that was shown is one still: it may have been taken out of the key file. If not,
-/// the client gets an error.
+/// Whether the client's key is still valid: it may have been removed from the key file. If not, the
+/// client gets an error.
 bool live_socket::still_may() {
     if (ending_) return false;
     if (viewer_.is_admin || !credential_) return true;
@@ -249,7 +260,7 @@ void live_socket::watch() {
             if (self && self->turn_ == turn) self->take(message);
         });
     };
-    // The snapshot takes as long as there are many agents.
+    // On a worker, because the snapshot reads all agents.
     auto subscribe = [self = shared_from_this(), home, turn = turn_, to = std::move(to),
                       viewer = viewer_] {
         auto watching = self->server_.live.subscribe(self->server_, viewer, to);
@@ -265,7 +276,8 @@ void live_socket::take(live_hub::message message) {
     if (message == nullptr) return end(live::close_code::going_away);
     if (!still_may()) return;
     if (queue_.size() < server_.limits.watcher_messages_max) return queue(std::move(message));
-    // The message that is being written stays; the client gets the rest when it connects again.
+    // The message that is being written stays; the others are dropped, since a new connection
+    // begins with a snapshot.
     const std::size_t left = queue_.size();
     queue_.erase(queue_.begin() + 1, queue_.end());
     queue(std::make_shared<const std::string>(live::too_slow_message(left)));
@@ -278,7 +290,6 @@ void live_socket::queue(live_hub::message message) {
     if (!is_writing_) write_next();
 }
 
-/// Sends the queued messages, if that can be done in time, then the close.
 void live_socket::end(live::close_code why) {
     if (ending_) return;
     ending_ = why;
@@ -339,7 +350,7 @@ std::optional<response> refuse(const services& server, const request& incoming) 
 net::awaitable<std::optional<response>> get_ws(const services& server, const request& incoming,
                                                client_link& client) {
     if (auto refused = refuse(server, incoming)) co_return refused;
-    // A client that has shown no key gives way to one who comes.
+    // A client without a key can be evicted for a new one.
     const auto leave = std::make_shared<eviction>();
     std::function<void()> evict;
     if (!incoming.credential) evict = [leave] { leave->ask(); };

@@ -14,7 +14,8 @@
 
 namespace semantic::server {
 
-/// Ends when the client does, breaks a rule, reads too slowly, or the server stops.
+/// GET /ws: serves one watcher. Ends when the client leaves, breaks a rule or reads too slowly, or
+/// when the server stops.
 boost::asio::awaitable<std::optional<response>> get_ws(const services& server,
                                                        const request& incoming,
                                                        client_link& client);

@@ -26,19 +26,21 @@ class message_socket {
         std::string bytes;
         bool is_last = false;  // of its message
     };
-    /// Waits for more of a message, for at most `within`; absent: as long as the client stays.
-    /// Returns: up to `bytes_max` bytes; nothing when the client has gone, took too long or has
-    /// broken a rule, such as that of a message's length, which is a body's.
+    /// Reads up to `bytes_max` bytes of a message. `within`: the longest wait; nothing: as long as
+    /// the client stays. Returns: nothing when the client is gone, took too long or broke a rule,
+    /// such as the longest message (that of a body).
     virtual boost::asio::awaitable<std::optional<piece>> read(
         std::size_t bytes_max, std::optional<std::chrono::steady_clock::duration> within = {}) = 0;
-    /// Returns: whether it went out in time.
+    /// Sends one message. Returns: false when it could not be sent within limits.write.
     virtual boost::asio::awaitable<bool> write(std::string message) = 0;
     /// Closes at once. Pending reads and writes end as if the client had gone.
     virtual void leave() = 0;
 };
 
+/// Whether the request asks to become a WebSocket.
 bool asks_for_socket(const request& incoming);
-/// Answers the handshake. `limits` outlive the socket. Null: the client went in the middle of it.
+/// Answers the handshake. `limits` outlive the socket. Returns: the socket; null when the client
+/// left meanwhile.
 boost::asio::awaitable<std::shared_ptr<message_socket>> accept_socket(
     const http_limits& limits, const request& incoming, boost::asio::ip::tcp::socket socket);
 

@@ -18,6 +18,7 @@ using upgrade_request = boost::beast::http::request<boost::beast::http::string_b
 // one that does not answer is gone.
 inline constexpr std::chrono::seconds socket_silence_max{50};
 
+/// The request in the form that Beast's handshake takes.
 inline upgrade_request as_beast(const request& incoming) {
     upgrade_request made;
     made.method(boost::beast::http::verb::get);
