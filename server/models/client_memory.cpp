@@ -18,7 +18,7 @@ constexpr std::size_t bytes_per_connection = 80 * 1024;
 constexpr std::size_t bodies_at_once = 4;
 // As the threads that compile them (app.cpp).
 constexpr std::uint64_t forms_compiled_at_once = 2;
-// A server of less memory gives its clients no more than the least.
+// With less memory than this the bounds fall faster, to their least values at half of it.
 constexpr std::uint64_t small_limit = 800 * mib;
 
 }  // namespace
@@ -39,8 +39,9 @@ client_memory client_memory::choose(std::uint64_t limit_bytes, const config& set
     chosen.body_bytes = share(limit_bytes / 7, body, chosen.body_bytes);
     chosen.request_bytes = share(limit_bytes / 25, 16 * mib, chosen.request_bytes);
     chosen.kept_form_bytes = share(limit_bytes / 400, mib, chosen.kept_form_bytes);
-    // A part of the limit, no less than what one client needs to do anything, and no more than what
-    // a server without a limit gives.
+    // Every bound is a part of `base`: at least what one client needs to do anything, at most what
+    // a server without a limit gives. `base` is the limit itself, but falls from 800 MiB to 0
+    // between a limit of 800 MiB and one of 400 MiB.
     const std::uint64_t base = limit_bytes >= small_limit      ? limit_bytes
                                : 2 * limit_bytes > small_limit ? 2 * limit_bytes - small_limit
                                                                : 0;

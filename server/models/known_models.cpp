@@ -20,7 +20,8 @@ namespace semantic::server {
 
 namespace {
 
-/// A recipe that is measured when the model is loaded is shown as the smallest possible one.
+/// Fills in the KV layout and capacity. Where the recipe is chosen by a measurement at the first
+/// load, the smallest possible one is shown.
 void describe_kv(engine::model_info& info, const engine::model_config& model,
                  const config& settings, std::uint64_t pool_bytes) {
     const std::string& name = settings.kv_bits != "auto" ? settings.kv_bits : settings.kv_recipe;
@@ -44,6 +45,7 @@ void describe_kv(engine::model_info& info, const engine::model_config& model,
     info.pool_agents_16k = engine::conversations_in(layout, 16384, info.pool_bytes, states);
 }
 
+/// Fills in the chat template and what it can do.
 void describe_chat(engine::model_info& info, const engine::chat_template& chat) {
     info.chat_template = chat.family();
     info.chat_template_reason = chat.assumed();
@@ -51,8 +53,8 @@ void describe_chat(engine::model_info& info, const engine::chat_template& chat) 
     info.chat_abilities = engine::abilities_of(chat);
 }
 
-/// Why a GGUF file whose configuration is read will not load all the same: the first tensor or the
-/// kind of tokenizer that is not read; empty: as far as its header shows, it will.
+/// Why a GGUF file whose configuration can be read will still not load: the first tensor, or the
+/// kind of tokenizer, that is not supported. Empty: nothing in its header prevents it.
 std::string unread_in_gguf(const std::string& path, const engine::model_config& model,
                            const config& settings) {
     if (!storage::is_gguf_path(path)) return {};
@@ -111,7 +113,7 @@ model_facts known_models::facts(std::size_t model, std::uint64_t pool_bytes) {
         if (const auto at = facts_.find(model); at != facts_.end()) return at->second;
     }
     model_facts read = read_facts(models_.at(model), settings_of(model), pool_bytes);
-    // What cannot be read now may be there later: it is read again when it is asked for.
+    // A fault is not remembered: the file may be repaired before the next question.
     if (!read.fault.empty() || pool_bytes == 0) return read;
     std::lock_guard lock(mutex_);
     return facts_.emplace(model, std::move(read)).first->second;

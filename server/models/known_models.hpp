@@ -30,19 +30,20 @@ class known_models {
     known_models(registry models, config settings);
 
     const registry& list() const noexcept { return models_; }
-    /// The server's options, with the model's own.
+    /// The server's options, overridden by the model's own.
     config settings_of(std::size_t model) const;
-    /// Blocks where the model's files were not read yet. `pool_bytes`: of the pool that it would
-    /// have where its options do not say; 0: not known.
+    /// What is known of the model. `pool_bytes`: the size of the pool that it would have where its
+    /// options do not say; 0: not known. Blocks where the model's files were not read yet.
     model_facts facts(std::size_t model, std::uint64_t pool_bytes);
-    /// Blocks. Why the model certainly cannot be loaded now, together with `others`; empty: it may.
-    /// `pool`: bytes of the pool that they share.
+    /// Why the model certainly cannot be loaded now, together with the models `others`; empty: it
+    /// may. `pool`: bytes of the pool that they share. Blocks.
     std::string fault(std::size_t model, const std::vector<std::size_t>& others = {},
                       std::uint64_t pool = 0) const;
-    /// What plan_for() is given of them; models without files are left out.
+    /// These models as plan_for() takes them; those without files are left out.
     std::vector<planned_model> planned(const std::vector<std::size_t>& models) const;
-    /// What its engine says from now on.
+    /// Notes that the model was loaded, and what its engine says of it.
     void was_loaded(std::size_t model, const engine::model_info& info);
+    /// Notes why the model could not be loaded.
     void has_failed(std::size_t model, std::string why);
     /// Why the model could not be loaded the last time; empty: it could, or nobody tried.
     std::string failure(std::size_t model) const;
@@ -55,11 +56,13 @@ class known_models {
     std::map<std::size_t, std::string> failures_;  // guarded by mutex_
 };
 
-/// Blocks. known_models::fault() in a slot, together with the models in the other slots.
+/// Why the model certainly cannot be loaded in that slot while the other slots keep theirs; empty:
+/// it may. Blocks.
 std::string fault_of_model(const known_models& models, engine_slots& engines, std::size_t model,
                            std::size_t slot);
 
-/// Blocks. What the files of a model say, with the options that hold for it.
+/// Reads what a model's files say, with the options in effect for it. Never throws: a fault is in
+/// the result. Blocks.
 model_facts read_facts(const registered_model& model, const config& settings,
                        std::uint64_t pool_bytes);
 

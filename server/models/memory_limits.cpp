@@ -12,7 +12,7 @@ namespace semantic::server {
 
 namespace {
 
-// Version 1 spells "no limit" as the largest whole number of pages.
+// Version 1 of control groups writes "no limit" as the largest whole number of pages.
 constexpr std::uint64_t no_limit = std::uint64_t{1} << 60;
 
 std::string text_of(const std::string& path) {
@@ -20,6 +20,7 @@ std::string text_of(const std::string& path) {
     return {std::istreambuf_iterator<char>(file), {}};
 }
 
+/// The number in a small file; nothing where it has none or means "no limit".
 std::optional<std::uint64_t> number_in(const std::string& path) {
     const std::string text = text_of(path);
     std::uint64_t value = 0;
@@ -28,21 +29,22 @@ std::optional<std::uint64_t> number_in(const std::string& path) {
     return value;
 }
 
-/// "MemAvailable:  123 kB" -> bytes; 0 where there is no such line.
+/// The value of a line such as "MemAvailable: 123 kB", in bytes; 0 where there is no such line.
 std::uint64_t field_of(const std::string& text, const std::string& name) {
     const std::size_t at = text.find(name + ":");
     if (at == text.npos) return 0;
     return std::strtoull(text.c_str() + at + name.size() + 1, nullptr, 10) * 1024;
 }
 
-/// "anon 4096" in lines of them -> 4096; 0 where there is no such line.
+/// The value of a line such as "anon 4096"; 0 where there is no such line.
 std::uint64_t counter_of(const std::string& text, const std::string& name) {
     const std::size_t at = ("\n" + text).find("\n" + name + " ");
     if (at == text.npos) return 0;
     return std::strtoull(text.c_str() + at + name.size() + 1, nullptr, 10);
 }
 
-/// The limit of one group less what the others in it have that is no file's.
+/// The limit of one group less the anonymous memory of its other processes; nothing: no limit.
+/// `is_unified`: version 2.
 std::optional<std::uint64_t> left_in(const std::string& group, bool is_unified, std::uint64_t own) {
     const auto limit = number_in(group + (is_unified ? "/memory.max" : "/memory.limit_in_bytes"));
     if (!limit) return std::nullopt;
@@ -78,7 +80,7 @@ std::optional<std::uint64_t> cgroup_memory_limit(const std::string& root,
             take_smaller(least, left_in(top + path, is_unified, own_bytes));
             path.erase(path.rfind('/'));
         }
-        // In a container the group is the root of what is mounted.
+        // In a container the mounted root is the group itself.
         take_smaller(least, left_in(top, is_unified, own_bytes));
     }
     return least;

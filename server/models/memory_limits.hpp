@@ -12,23 +12,24 @@ namespace semantic::server {
 
 struct memory_limit {
     std::uint64_t bytes = 0;
-    std::string name;        // "what this machine can give": whose limit it is
-    bool is_shared = false;  // with other programs, or models, which take of it too
+    std::string name;        // for messages: "what this machine can give"
+    bool is_shared = false;  // whether other programs or models take memory from it, too
 };
 
-/// The smallest of: what the machine can give (available now, and what this process has already,
-/// less a sixteenth), the limits of the process's control group and of those above it, and
-/// `operator_bytes` unless that is 0.
+/// The smallest of three limits: what the machine can give (available now plus what this process
+/// has, less a sixteenth); those of the process's control group and the groups above it; and
+/// `operator_bytes`, unless that is 0.
 memory_limit find_memory_limit(std::uint64_t operator_bytes);
 
-/// Of the groups that `proc_self_cgroup` names, of version 1 or 2, below `root` ("/sys/fs/cgroup"):
-/// Returns: the least that is left of a limit when others than this process, which has `own_bytes`,
-/// keep what they have; nothing where no limit is set.
+/// Returns: what the control groups leave to this process, the least of all its groups, if the
+/// other processes in them keep what they have; nothing where no limit is set. `root`:
+/// "/sys/fs/cgroup". `proc_self_cgroup`: the content of /proc/self/cgroup, version 1 or 2.
+/// `own_bytes`: what this process has.
 std::optional<std::uint64_t> cgroup_memory_limit(const std::string& root,
                                                  std::string_view proc_self_cgroup,
                                                  std::uint64_t own_bytes);
 
-/// Bytes of this process that are in RAM and no file's.
+/// The anonymous memory of this process in RAM, in bytes: not pages of files.
 std::uint64_t own_memory();
 
 }  // namespace semantic::server

@@ -17,10 +17,10 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::uint64_t mebibyte = std::uint64_t{1} << 20;
-// What was measured of a server without a model's part, with room.
-constexpr std::uint64_t process_bytes = 64 * mebibyte;
-// A token's texts, its place in the tokenizer and in the tries of grammars.
+constexpr std::uint64_t mib = std::uint64_t{1} << 20;
+// Measured for a server without a model, with some reserve.
+constexpr std::uint64_t process_bytes = 64 * mib;
+// For each token: its text, and its entries in the tokenizer and the tries of grammars.
 constexpr std::uint64_t bytes_per_token_of_vocabulary = 512;
 // Activations go through the layers in panels of so many rows.
 constexpr std::uint64_t panel_rows = 512;
@@ -33,11 +33,13 @@ bool is_weights(const fs::path& file) {
     return file.extension() == ".safetensors" || file.extension() == ".gguf";
 }
 
+/// The name without "-00001-of-00003" at its end.
 std::string without_part(const std::string& name) {
     const std::size_t part = name.rfind("-of-");
     return part == name.npos || part < 6 ? name : name.substr(0, part - 6);
 }
 
+/// The bytes of all weight files of the model at `path`, all parts of a split file included.
 std::uint64_t weight_file_bytes(const fs::path& path) {
     std::uint64_t bytes = 0;
     const bool is_folder = fs::is_directory(path);
@@ -56,7 +58,7 @@ std::uint64_t limit_of(const config& settings) {
     return find_memory_limit(static_cast<std::uint64_t>(settings.memory_limit_mb) << 20).bytes;
 }
 
-// What every running answer keeps for its drafts.
+// What all running answers keep for drafts (speculation), in bytes.
 std::uint64_t draft_bytes(const engine::model_config& model, const config& settings) {
     if (!settings.speculation) return 0;
     const int longest = settings.context_tokens > 0
@@ -66,6 +68,7 @@ std::uint64_t draft_bytes(const engine::model_config& model, const config& setti
            engine::drafting::bytes_max(static_cast<std::size_t>(std::max(longest, 0)));
 }
 
+/// The pool where no size is wanted; `left`: bytes that the needs leave.
 std::uint64_t default_pool(const memory_limit& limit, std::uint64_t left) {
     const std::uint64_t ours = limit.is_shared ? left / 2 : left;
     return std::clamp(ours, pool_bytes_least, pool_bytes_most);
@@ -110,7 +113,7 @@ storage::result<memory_needs> needs_of(const std::string& path, const config& se
     const auto form = engine::find_weight_form(settings.weights);
     const auto packed =
         engine::model_weights::check(path, *model, form.value_or(engine::weight_form::native));
-    // The loader reports what is wrong with the files.
+    // Faults of the files are ignored here, since the loader reports them.
     needs.weights = packed ? packed->bytes : weight_file_bytes(path);
     const std::uint64_t rows = count(settings.prefill_max_chunk_tokens) + count(settings.max_batch);
     const std::uint64_t hidden = count(model->hidden);
@@ -118,6 +121,7 @@ storage::result<memory_needs> needs_of(const std::string& path, const config& se
     const std::uint64_t vocabulary = count(model->vocabulary);
     const auto drafts =
         settings.speculation ? engine::draft_rule::where_faster : engine::draft_rule::never;
+    // Floats: 4 bytes each. Whole rows of `hidden`, panels of the wider ones, and logits.
     needs.scratch =
         4 * (rows * hidden * 4 + std::min(rows, panel_rows) * (3 * widest + 8 * hidden) +
              count(engine::logit_rows_max(settings.max_batch, drafts)) * vocabulary) +
@@ -158,6 +162,7 @@ storage::result<memory_needs> needs_of_all(const planned_model& model,
     return needs;
 }
 
+/// The plan within a limit. `pool`: as for plan_for().
 storage::result<memory_plan> plan_within(const memory_limit& limit, const planned_model& model,
                                          const std::vector<planned_model>& others,
                                          std::uint64_t pool) {
@@ -170,7 +175,8 @@ storage::result<memory_plan> plan_within(const memory_limit& limit, const planne
                        may_page);
 }
 
-/// "; it would fit with --weights q4 (5,000 MiB of weights)", or nothing.
+/// What would make the model fit: "; it would fit with --weights q4, or with ..."; empty: nothing
+/// would.
 std::string remedies(const memory_limit& limit, const planned_model& model,
                      const std::vector<planned_model>& others, std::uint64_t pool) {
     std::string found;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// What a model will take together with the server, before it is loaded: what does not fit is
-// refused with the sum, and what is left is the pool's. Pure, but for needs_of().
+// Sums up what a model will take together with the server before it is loaded. A model that does
+// not fit is refused with that sum; what is left becomes the KV pool. Pure, but for needs_of().
 
 #include <cstdint>
 #include <string>
@@ -26,41 +26,41 @@ struct memory_plan {
     memory_limit limit;
     memory_needs needs;
     std::uint64_t pool = 0;
-    std::uint64_t paged = 0;  // of the weights: more than the limit, read from disk again and again
+    std::uint64_t paged = 0;  // bytes of weights beyond the limit, read from disk again and again
     std::uint64_t sum() const { return needs.sum() + pool; }
 };
 
-// A pool that is not asked for is at least so large, or the model does not fit.
+// The least pool where the operator sets no size: with less the model does not fit.
 constexpr std::uint64_t pool_bytes_least = std::uint64_t{64} << 20;
-// And at most so large.
+// And the largest.
 constexpr std::uint64_t pool_bytes_most = std::uint64_t{1} << 40;
 
-/// `pool_wanted`: 0 means all that is left of a limit that is this server's own, and half of what
-/// the machine has left: the rest is for the page cache, which models are loaded from, for other
-/// programs, and for a second server, which finds the memory free that this one has yet to use.
-/// `may_page`: weights are a file's pages, which the kernel may take back, so the limit has to have
-/// room for all the rest only; a pool that is not asked for is then the least.
-/// Errors: out_of_space, one sentence with the sum.
+/// Plans the pool for a model with these needs. `pool_wanted`: its size in bytes; 0: all that is
+/// left of a limit of this server alone, or half of what the machine has left (the rest is for the
+/// page cache, other programs and a second server, which sees memory as free that this one has yet
+/// to use). `may_page`: the weights may exceed the limit, because they are pages of a file that the
+/// kernel can drop; a pool without a wanted size is then the least. Errors: out_of_space, one
+/// sentence with the sum.
 storage::result<memory_plan> plan_memory(const memory_limit& limit, const memory_needs& needs,
                                          std::uint64_t pool_wanted, bool may_page = false);
 /// "weights 94 MiB + scratch 40 MiB + ... = 5,120 MiB of 21,012 MiB, what this machine can give".
 std::string to_text(const memory_plan& plan);
 
-/// What several models take in one process: connections, and what the process itself has, once.
+/// The needs of two models in one process: connections, clients and the process itself count once.
 memory_needs together(const memory_needs& one, const memory_needs& other);
 
-/// Blocks. Of the model whose files are at `path`, with these settings: from its files' headers and
-/// its configuration. Errors: those of the configuration.
+/// The needs of the model at `path` with these settings, from its configuration and its files'
+/// headers. Blocks. Errors: those of the configuration.
 storage::result<memory_needs> needs_of(const std::string& path, const config& settings);
 /// A model with its files and the settings that hold for it.
 struct planned_model {
     std::string path;
     config settings;
 };
-/// All of it together, `others` being the models that are loaded with it. Where several models may
-/// be, a pool that is not asked for leaves half of what there is to the models that come. `pool`:
-/// of the pool that these models have already; 0: of the model's settings. Errors: also those of
-/// plan_memory(), with the settings under which the model would fit, if there are any.
+/// Plans the memory for `model` while the models `others` stay loaded. `pool`: the bytes of the
+/// pool that they have already; 0: as the model's settings say. Where several models may be loaded,
+/// a pool without a wanted size leaves half to models that come later. Errors: those of needs_of()
+/// and plan_memory(), with the options under which the model would fit.
 storage::result<memory_plan> plan_for(const planned_model& model,
                                       const std::vector<planned_model>& others = {},
                                       std::uint64_t pool = 0);

@@ -16,8 +16,9 @@ namespace {
 using clock = std::chrono::steady_clock;
 using protocol::errc;
 
-constexpr std::chrono::milliseconds glance{5};         // while somebody waits
-constexpr std::chrono::milliseconds idle_glance{200};  // while a model may be unloaded
+constexpr std::chrono::milliseconds glance{5};  // between two looks while a request waits
+// The same while no request waits, but an idle model may be unloaded.
+constexpr std::chrono::milliseconds idle_glance{200};
 
 protocol::failure shutting_down() {
     return fail(errc::shutting_down, "the server is shutting down");
@@ -128,19 +129,17 @@ void model_queue::answer(const std::shared_ptr<waiter>& one,
     one->outcome = std::move(outcome);
     line_.remove(one);
     probe_.model_waiting.store(static_cast<std::int64_t>(line_.size()));
-    // On its own strand: the wait has begun there when this arrives.
+    // On the timer's strand, so that its wait has begun when this cancels it.
     net::post(one->timer->get_executor(), [timer = one->timer] { timer->cancel(); });
 }
 
-/// `model` could not be loaded just now, nor will it be tried again for a while.
 void model_queue::fail_all_of(std::size_t model, const std::string& why) {
     faults_[model] = {why, clock::now() + options_.rest};
-    const protocol::failure told = *refusal(model);
+    const protocol::failure refused = *refusal(model);
     for (const auto& each : line(line_))
-        if (each->model.value_or(usual_) == model) answer(each, told);
+        if (each->model.value_or(usual_) == model) answer(each, refused);
 }
 
-/// Models that are not loaded and waited for, in the order of their oldest requests.
 std::vector<waiting_model> model_queue::waiting_models(const std::vector<slot_state>& now) const {
     const auto is_ready = [&](std::size_t model) {
         return std::any_of(now.begin(), now.end(), [&](const slot_state& each) {
@@ -152,9 +151,9 @@ std::vector<waiting_model> model_queue::waiting_models(const std::vector<slot_st
     for (const auto& each : line_) {
         if (!each->model && usual.phase == slot_phase::ready) continue;
         const std::size_t model = each->model.value_or(usual_);
-        const bool is_told = std::any_of(waiting.begin(), waiting.end(),
-                                         [&](const auto& one) { return one.model == model; });
-        if (!is_ready(model) && !is_told) waiting.push_back({model, each->since});
+        const bool is_listed = std::any_of(waiting.begin(), waiting.end(),
+                                           [&](const auto& one) { return one.model == model; });
+        if (!is_ready(model) && !is_listed) waiting.push_back({model, each->since});
     }
     return waiting;
 }
@@ -169,7 +168,6 @@ void model_queue::serve(std::size_t slot, const slot_state& now) {
     }
 }
 
-/// What a change has led to that is over.
 void model_queue::notice_settled(watch& watched, const slot_state& now) {
     const auto begun = std::exchange(watched.change_begun, std::nullopt);
     if (begun)
@@ -178,7 +176,7 @@ void model_queue::notice_settled(watch& watched, const slot_state& now) {
     is_crowded_ = false;
     const auto asked = std::exchange(watched.asked, std::nullopt);
     if (!asked || now.model == asked) return;
-    // Nobody else's change is this one's failure.
+    // Only a change that this queue began can fail its requests.
     if (!now.why.empty()) fail_all_of(*asked, now.why);
 }
 
@@ -199,14 +197,13 @@ std::optional<std::size_t> model_queue::slot_for(const std::vector<slot_state>& 
     return choose_slot(views, !is_crowded_);
 }
 
-/// `waiting`: for models that are to take its place.
 slice_decision model_queue::look_at_ready(std::size_t slot, const slot_state& now,
                                           bool was_changing,
                                           std::span<const waiting_model> waiting) {
     const slice_rules rules{options_.slice, linger_, options_.idle_max};
     slice_decision decision = decide_slice(
         {clock::now(), watches_[slot].ready_since, slots_.at(slot).idle_since(), waiting}, rules);
-    // A request that waits when its model is loaded gets it, even if others have waited longer.
+    // A request gets its model when that has just been loaded, even if others have waited longer.
     if (!decision.may_begin && !was_changing) return decision;
     serve(slot, now);
     if (slots_.at(slot).idle_since()) return decision;
@@ -226,6 +223,7 @@ std::optional<model_queue::change_wish> model_queue::look() {
     const slot_state& usual = now[slots_.usual_index()];
     if (is_settled(usual.phase) && usual.model) usual_ = *usual.model;
     const std::vector<waiting_model> waiting = waiting_models(now);
+    // The index of no slot (now.size()) means that none is given to another model.
     const std::size_t given = waiting.empty() ? now.size() : slot_for(now).value_or(now.size());
     std::optional<change_wish> wish;
     for (std::size_t i = 0; i < now.size(); ++i) {
@@ -241,7 +239,6 @@ std::optional<model_queue::change_wish> model_queue::look() {
     return wish;
 }
 
-/// Whether a model that does not fit next to the others may replace one of them.
 bool model_queue::gives_way_to_others(std::size_t slot) const {
     return slots_.at(slot).state().phase != slot_phase::ready && slots_.any_ready();
 }

@@ -18,7 +18,7 @@ namespace {
 using clock = std::chrono::steady_clock;
 using protocol::errc;
 
-/// Keeps how a request ended, for a thread that waits for it.
+/// Notes how a request ended, for a thread that waits for it.
 class end_of_answer final : public engine::generation_sink {
   public:
     void on_event(engine::generation_event event) noexcept override {
@@ -40,6 +40,7 @@ class end_of_answer final : public engine::generation_sink {
         std::unique_lock lock(mutex_);
         return changed_.wait_until(lock, until, [this] { return ended_; });
     }
+    /// Why the request did not succeed; empty: it did.
     std::string why() {
         std::lock_guard lock(mutex_);
         return why_;
@@ -52,10 +53,11 @@ class end_of_answer final : public engine::generation_sink {
     std::string why_;
 };
 
+/// The test prompt for a loaded model.
 engine::generation_request first_question(const storage::agent_id& agent, clock::time_point until) {
     engine::generation_request wanted;
     wanted.agent = agent;
-    // As it is: a template may put a page of system text in front, which proves nothing more.
+    // Raw text: a chat template could add long system text, which would prove nothing more.
     wanted.text = "Hello";
     wanted.max_tokens = 2;
     wanted.sampling.temperature = 0.0f;
@@ -186,7 +188,8 @@ slot_event model_switch::drain(clock::time_point until) {
     return slot_done{};
 }
 
-/// Cancels what still runs, notifies its clients, and saves.
+/// Cancels what still runs, and saves all agents. Fails when some could not be saved; the engine
+/// then goes on.
 slot_event model_switch::save() {
     engine::engine& engine = *slot_.own();
     engine.drain(clock::now());
@@ -197,6 +200,8 @@ slot_event model_switch::save() {
                       engine.info().id + " goes on"};
 }
 
+/// Takes the engine out once no lease is left. Clients that do not end in time are cut. Fails when
+/// leases remain even then; the engine then goes on.
 slot_event model_switch::release() {
     bool is_free = slot_.wait_for_leases(clock::now() + options_.farewell);
     if (!is_free) {

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Loads models into the slot, and exchanges them: drain, save, release, load, verify by a
-// generation; what breaks brings the former model back. One exchange at a time, on a thread of its
-// own, step by step as engines/slot_state says.
-// Owner: app. Thread: any; the callbacks run on the switch's thread.
+// Loads a model into one slot, or exchanges it: drain, save, release, load, verify by a generation.
+// Where that fails, the former model is loaded again. One exchange at a time, on a thread of its
+// own, in the steps of engines/slot_state. Owner: app. Thread: any; the callbacks run on the
+// switch's thread.
 
 #include <atomic>
 #include <chrono>
@@ -22,21 +22,22 @@
 
 namespace semantic::server {
 
-/// Blocks. Makes the engine of a model, telling how far it is.
+/// Makes the engine of a model, and reports how far the load is. Blocks. Errors: why it cannot be
+/// loaded.
 using model_loader = std::function<storage::result<std::unique_ptr<engine::engine>>(
     std::size_t model, const std::function<void(engine::load_progress)>& progress)>;
 
 struct switch_options {
     model_loader load;
-    /// A state in which nothing more happens was reached; may be empty.
+    /// Called when an exchange is over, with the state at its end; may be empty.
     std::function<void(const slot_state&)> on_settled;
-    /// Every step, for the log; may be empty.
+    /// Called with the state of every step, for the log; may be empty.
     std::function<void(const slot_state&)> on_step;
-    /// The time that cancelled requests have to notify their clients before they are cut.
+    /// How long cancelled requests have to notify their clients before their connections are cut.
     std::chrono::milliseconds farewell{2000};
-    /// For those that were cut to be gone.
+    /// How long cut requests have to give their engine back.
     std::chrono::milliseconds patience{5000};
-    /// What the first answer of a model may take.
+    /// How long the first answer of a loaded model may take.
     std::chrono::milliseconds answer_time{60'000};
 };
 
@@ -47,23 +48,25 @@ class model_switch {
     model_switch(const model_switch&) = delete;
     model_switch& operator=(const model_switch&) = delete;
 
-    /// Begins to load, to exchange, or without a model to unload: requests that run may go on for
-    /// `drain`, then they are cancelled. Returns at once: the number of the slot's change, which is
-    /// the last one where it is so already. Errors: conflict while another exchange is under way;
-    /// shutting_down.
+    /// Begins to load `model`, in place of the present one if there is one; nothing: unloads.
+    /// Running requests may go on for `drain`, then they are cancelled. Returns at once: the number
+    /// of the change (engine_slot::change); of the last one where the model is already loaded.
+    /// Errors: conflict while another exchange is under way; shutting_down.
     protocol::result<std::uint64_t> ask(std::optional<std::size_t> model,
                                         std::chrono::milliseconds drain);
-    /// No step is begun any more; waits for requests end at `until`. Returns: the phase that the
-    /// slot stays in.
+    /// Begins no further step; a step that waits for requests ends at `until`. Returns: the phase
+    /// in which the slot stays.
     slot_phase close(std::chrono::steady_clock::time_point until);
-    /// Blocks until the step that is under way has ended. Requires: close().
+    /// Blocks until the running step has ended. Requires: close().
     void join();
 
     std::uint64_t exchanges_done() const noexcept { return done_.load(); }
     std::uint64_t exchanges_failed() const noexcept { return failed_.load(); }
 
   private:
+    /// The thread of one exchange: does the work of each phase until the slot is settled.
     void run(std::chrono::steady_clock::time_point drain_until);
+    /// Does the work of the present phase. Returns: whether it succeeded.
     slot_event work(const slot_state& now, std::chrono::steady_clock::time_point drain_until);
     slot_event load(const slot_state& now);
     slot_event verify();
@@ -80,8 +83,8 @@ class model_switch {
     std::atomic<std::uint64_t> failed_{0};
 };
 
-/// Blocks. Has the engine answer a short conversation, and forget it. Returns: empty, or why that
-/// did not succeed. Gives up early when `hurry` says so.
+/// Has the engine answer a short prompt as a test, and forget it. Returns: empty, or why that
+/// failed. Gives up after `time`, or early when `hurry` becomes true. Blocks.
 std::string prove_by_answer(engine::engine& engine, std::chrono::milliseconds time,
                             const std::atomic<bool>& hurry);
 

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// The switches of all slots as one: of all of them one model at a time is being changed, so that
-// what was planned to fit does.
-// Owner: app. Thread: any; the callbacks run on the switch's thread.
+// The switches of all slots. Only one slot changes its model at a time, so that memory plans hold.
+// Owner: app. Thread: any; the callbacks run on a switch's thread.
 
 #include <chrono>
 #include <cstddef>
@@ -26,8 +25,8 @@ class model_switches {
                                         std::chrono::milliseconds drain);
     /// As model_switch::close(). Returns: whether a slot has an engine that must be saved.
     bool close(std::chrono::steady_clock::time_point until);
-    /// As model_switch::join(), of the slots that have an engine. Returns: whether that is all, and
-    /// no other slot is in a step that must not be waited for.
+    /// As model_switch::join(), for the slots that have an engine or none to wait for. Returns:
+    /// false where another slot is in a step (a load) that must not be waited for.
     bool join_those_with_engine();
     /// As model_switch::join() of all.
     void join();

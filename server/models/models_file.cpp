@@ -31,6 +31,7 @@ int line_of(const YAML::Node& node) { return node.Mark().line + 1; }
     throw syntax_fault{line_of(at), std::move(message)};
 }
 
+/// The option that a model may have of its own; null for other names.
 const config_option* find_model_option(std::string_view name) {
     if (std::find(options_of_models.begin(), options_of_models.end(), name) ==
         options_of_models.end())
@@ -41,7 +42,7 @@ const config_option* find_model_option(std::string_view name) {
     return at == all.end() ? nullptr : &*at;
 }
 
-/// Keys may be written as in the configuration file or with underscores.
+/// A key; it may be written with underscores in place of dashes.
 std::string key_of(const YAML::Node& node) {
     if (!node.IsScalar()) refuse(node, "a key must be a word");
     std::string key = node.Scalar();
@@ -49,12 +50,14 @@ std::string key_of(const YAML::Node& node) {
     return key;
 }
 
+/// The text of a value. `key` is for errors.
 std::string word_of(const std::string& key, const YAML::Node& node) {
     if (!node.IsScalar()) refuse(node, key + " must be one word or number");
     if (node.Scalar().empty()) refuse(node, key + " must not be empty");
     return node.Scalar();
 }
 
+/// A model's name: without white space and not too long.
 std::string name_of(const std::string& key, const YAML::Node& node) {
     std::string name = word_of(key, node);
     const bool is_plain = std::all_of(name.begin(), name.end(), [](char c) {
@@ -66,7 +69,8 @@ std::string name_of(const std::string& key, const YAML::Node& node) {
     return name;
 }
 
-/// Every key once, with its value.
+/// Calls `take(key, key's node, value)` for every key of a map. Refuses keys that are given twice.
+/// `subject` is for errors.
 template <class Take>
 void each_key(const YAML::Node& map, const std::string& subject, Take take) {
     if (!map.IsMap()) refuse(map, subject + " must be keys with values");
@@ -146,6 +150,7 @@ class file_reader {
         return setting;
     }
 
+    /// The name, unless a model has it already.
     std::string taken_once(std::string name, const YAML::Node& at) {
         if (!names_.insert(name).second)
             refuse(at, "'" + name + "' is given twice, as a name or an alias");
@@ -193,7 +198,8 @@ result<models_file> read_models_file(const std::string& path) {
 
 config with_settings(config base, const std::vector<model_setting>& settings) {
     for (const model_setting& each : settings) {
-        // The older name of the same option would override the model's own.
+        // kv-bits is an older option for the same; the server's value would override the model's
+        // recipe.
         if (each.option->name == "kv-recipe") base.kv_bits = "auto";
         each.option->set(base, each.value);
     }

@@ -24,15 +24,15 @@
 
 namespace semantic::server {
 
-/// An option of the server's (config_options) as it is for one model.
+/// An option of the server as it is set for one model.
 struct model_setting {
     const config_option* option = nullptr;
-    std::string value;  // which the option takes
+    std::string value;  // as text; valid for the option
 };
 
 struct listed_model {
     std::string name;
-    std::string path;  // empty: not said
+    std::string path;  // empty: found by the name
     std::vector<std::string> aliases;
     std::vector<model_setting> settings;
 };
@@ -51,13 +51,13 @@ constexpr std::size_t model_name_bytes_max = 200;
 /// The options that a model may have of its own.
 std::span<const std::string_view> model_options();
 
-/// `called`: the file's name in errors. Also refused: unknown keys, values of a wrong type,
-/// values that an option does not take, names that two models have.
+/// Parses the file's text. `called`: the file's name in errors. Errors: also for unknown keys,
+/// values of a wrong type, values that an option does not take, and names that two models have.
 storage::result<models_file> parse_models_file(const std::string& text, const std::string& called);
-/// Blocks. Errors: also not_found, when it cannot be read.
+/// Reads and parses the file. Blocks. Errors: also not_found, when it cannot be read.
 storage::result<models_file> read_models_file(const std::string& path);
 
-/// Returns: `base` with what holds for a model of its own. Requires: settings of a models_file.
+/// Returns: `base`, overridden by a model's own settings. Requires: settings of a models_file.
 config with_settings(config base, const std::vector<model_setting>& settings);
 
 }  // namespace semantic::server

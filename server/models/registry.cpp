@@ -27,7 +27,7 @@ std::optional<std::size_t> find_in(const model_list& models, std::string_view na
     return std::nullopt;
 }
 
-/// The same file in one spelling: "a/../b" is "b".
+/// The path in one spelling, for comparisons: "a/../b" is "b".
 std::filesystem::path plain(const std::string& path) {
     std::error_code ec;
     std::filesystem::path whole = std::filesystem::absolute(path, ec).lexically_normal();
@@ -42,6 +42,7 @@ std::optional<std::size_t> find_path(const model_list& models, const std::string
     return static_cast<std::size_t>(at - models.begin());
 }
 
+/// A model of the file, with its files looked up.
 registered_model listed(const listed_model& model, const registry_sources& from) {
     registered_model made{model.name, model.aliases, {}, model.settings, {}};
     const auto at = std::find_if(from.folder.begin(), from.folder.end(), [&](const auto& each) {
@@ -59,6 +60,8 @@ registered_model listed(const listed_model& model, const registry_sources& from)
     return made;
 }
 
+/// Adds the models of --models-dir that the file does not have. One whose name is taken becomes a
+/// note.
 void add_folder(model_list& models, const registry_sources& from, std::vector<std::string>& notes) {
     for (const found_model& each : from.folder) {
         if (find_path(models, each.path)) continue;
@@ -71,7 +74,8 @@ void add_folder(model_list& models, const registry_sources& from, std::vector<st
     }
 }
 
-/// --model: a name of the registry, or as find_model() takes it.
+/// The model of --model, which is added where the registry does not have it. Errors: as
+/// make_registry().
 result<std::size_t> add_wanted(model_list& models, const registry_sources& from) {
     if (auto known = find_in(models, from.wanted)) return *known;
     auto found = from.find(from.wanted);
@@ -85,6 +89,7 @@ result<std::size_t> add_wanted(model_list& models, const registry_sources& from)
     return models.size() - 1;
 }
 
+/// Chooses the model to start with. Errors: as make_registry().
 result<std::size_t> choose_start(model_list& models, const registry_sources& from) {
     if (!from.wanted.empty()) return add_wanted(models, from);
     if (!from.file.default_name.empty()) {

@@ -19,9 +19,9 @@ namespace semantic::server {
 struct registered_model {
     std::string name;  // what clients call it
     std::vector<std::string> aliases{};
-    std::string path{};  // a folder, or a GGUF file, of a split one the first; empty: see `fault`
+    std::string path{};  // a folder or a GGUF file (the first of several parts); empty: see `fault`
     std::vector<model_setting> settings{};
-    std::string fault{};  // why it cannot be loaded; empty: as far as is known, it can
+    std::string fault{};  // why it cannot be loaded; empty: nothing is known against it
 };
 
 class registry {
@@ -34,10 +34,11 @@ class registry {
     std::size_t size() const noexcept { return models_.size(); }
     /// The model that the server starts with.
     std::size_t start() const noexcept { return start_; }
-    /// Returns: the model of that name or alias. Ollama's clients write "NAME:latest" for NAME.
+    /// Returns: the model with that name or alias. "NAME:latest", as Ollama's clients write it,
+    /// means NAME.
     std::optional<std::size_t> find(std::string_view name) const;
-    /// Returns: the model that a request means. One that nobody has heard of means `otherwise`,
-    /// since clients send any name, unless names are `strict`: then nothing.
+    /// Returns: the model that a request's name means. An unknown name means `otherwise`, since
+    /// clients send any name; where names are `strict`, nothing.
     std::optional<std::size_t> resolve(std::string_view name, std::size_t otherwise,
                                        bool strict) const;
     /// "a, b and 3 more": for errors.

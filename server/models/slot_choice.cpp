@@ -9,7 +9,7 @@ std::optional<std::size_t> choose_slot(std::span<const slot_view> slots, bool ma
     using time = std::chrono::steady_clock::time_point;
     std::optional<std::size_t> free;
     std::optional<std::size_t> chosen;
-    std::tuple<bool, time> best;  // idle ones first, then the oldest
+    std::tuple<bool, time> best;  // (is in use, since when): the smallest one gives way
     for (std::size_t i = 0; i < slots.size(); ++i) {
         const slot_view& each = slots[i];
         if (!is_settled(each.phase)) return std::nullopt;

@@ -19,9 +19,10 @@ struct slot_view {
     std::chrono::steady_clock::time_point ready_since{};
 };
 
-/// Returns: nothing while a slot is being changed; else a free one where `may_add` says that one
-/// more model has room; else the one without requests for longest; else the one whose model has
-/// been there for longest; else a free one all the same.
+/// Returns: the slot for one more model; nothing while a slot is changing. A free slot, where
+/// `may_add` says that memory has room for one more model; else the slot that has been idle
+/// longest; else the one whose model has been loaded longest; else, where no slot has a model, a
+/// free one.
 std::optional<std::size_t> choose_slot(std::span<const slot_view> slots, bool may_add);
 
 }  // namespace semantic::server

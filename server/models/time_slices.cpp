@@ -7,6 +7,7 @@ namespace semantic::server {
 
 slice_decision decide_slice(const slice_state& state, const slice_rules& rules) {
     slice_decision decision;
+    // Whether the model has been idle for `time` since it was loaded.
     const auto idle_for = [&](std::chrono::milliseconds time) {
         if (!state.idle_since) return false;
         return state.now - std::max(*state.idle_since, state.ready_since) >= time;

@@ -38,12 +38,12 @@ struct slice_state {
 };
 
 struct slice_decision {
-    bool may_begin = true;  // requests for the loaded model; those that run go on
-    std::optional<std::size_t> next{};
-    bool unloads = false;
+    bool may_begin = true;  // whether requests for the loaded model may begin; running ones go on
+    std::optional<std::size_t> next{};  // the model to load in its place
+    bool unloads = false;               // whether the model is to be unloaded
 };
 
-/// While a model is loaded and none is being changed.
+/// Decides what happens to a loaded model now. Requires: no slot is changing.
 slice_decision decide_slice(const slice_state& state, const slice_rules& rules);
 
 }  // namespace semantic::server
