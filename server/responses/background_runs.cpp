@@ -31,13 +31,13 @@ protocol::failure too_large(errc code, std::size_t most) {
 
 }  // namespace
 
-void background_run::tell() {
-    std::vector<std::function<void()>> told;
+void background_run::notify_watchers() {
+    std::vector<std::function<void()>> callbacks;
     {
         std::lock_guard lock(mutex_);
-        for (const auto& [id, changed] : watchers_) told.push_back(changed);
+        for (const auto& [id, changed] : watchers_) callbacks.push_back(changed);
     }
-    for (const auto& changed : told) changed();
+    for (const auto& changed : callbacks) changed();
 }
 
 void background_run::add(std::string_view events) {
@@ -54,7 +54,7 @@ void background_run::add(std::string_view events) {
         }
         let_go_of_events();
     }
-    tell();
+    notify_watchers();
 }
 
 void background_run::let_go_of_events() {
@@ -87,7 +87,7 @@ void background_run::end() {
         has_ended_ = true;
         stop_ = nullptr;
     }
-    tell();
+    notify_watchers();
 }
 
 bool background_run::has_ended() const {
@@ -98,7 +98,7 @@ bool background_run::has_ended() const {
 protocol::result<background_run::said> background_run::after(std::int64_t number) const {
     std::lock_guard lock(mutex_);
     const auto count = static_cast<std::int64_t>(events_.size());
-    // A client may name a number that no event has.
+    // The client may have named a number beyond the last event.
     const std::int64_t next = std::min(number, first_ + count) + 1;
     if (next < first_)
         return protocol::fail(errc::bad_value,
@@ -164,7 +164,7 @@ std::optional<protocol::failure> background_runs::refusal(const load& own,
     if (total_.count >= limits_.at_once) return too_many(errc::overloaded, limits_.at_once);
     if (own.count >= limits_.at_once_of_tenant)
         return too_many(errc::rate_limited, limits_.at_once_of_tenant);
-    // One alone may have any size that a request may have.
+    // A tenant's only run may be of any size that a request may have.
     if (own.count > 0 && own.bytes + request_bytes > limits_.request_bytes_of_tenant)
         return too_large(errc::rate_limited, limits_.request_bytes_of_tenant);
     if (total_.count > 0 && total_.bytes + request_bytes > limits_.request_bytes)

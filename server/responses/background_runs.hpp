@@ -25,18 +25,20 @@ namespace semantic::server {
 struct background_limits {
     std::size_t at_once_of_tenant = 16;
     std::size_t at_once = 64;
-    /// Bytes that unfinished runs hold: their texts, and the responses they follow.
+    /// Bytes that unfinished runs hold: their requests, and the responses that they follow.
     std::size_t request_bytes_of_tenant = std::size_t{32} << 20;
     std::size_t request_bytes = std::size_t{64} << 20;
     std::size_t event_bytes_of_one = std::size_t{8} << 20;  // the latest are kept
-    /// Event bytes of all unfinished runs together: each has an equal share, and keeps its latest.
+    /// Bytes of events of all unfinished runs together: each has an equal share, and keeps its
+    /// latest events.
     std::size_t open_event_bytes = std::size_t{32} << 20;
-    /// Event bytes of all finished runs together: of the tenant with most of them, those that ended
-    /// first are dropped.
+    /// Bytes of events of all finished runs together: beyond it the tenant with most of them loses
+    /// those of the runs that ended first.
     std::size_t event_bytes = std::size_t{32} << 20;
 };
 
-/// One of them, from the request on; it stays a while when it has ended.
+/// One response that is made in the background, from its request on; it is kept for a while when it
+/// has ended.
 class background_run {
   public:
     background_run(std::string id, std::size_t bytes_max)
@@ -47,42 +49,43 @@ class background_run {
     const std::string& id() const noexcept { return id_; }
     /// Appends whole server-sent events; the first has number 0.
     void add(std::string_view events);
-    /// The response in its present state.
+    /// Sets body(): the response in its present state.
     void say(std::string body);
     std::string body() const;
-    /// Nothing follows.
+    /// Notes that the response has ended; nothing is added after it.
     void end();
     bool has_ended() const;
 
-    /// Shared with its readers: there may be many, each as slow as it likes.
+    /// One event. Readers share it, since there may be many slow ones.
     using event = std::shared_ptr<const std::string>;
     struct said {
         std::vector<event> events;
         std::int64_t last = -1;  // the number of the last of them
-        bool has_ended = false;  // and these are the last of all
+        bool has_ended = false;  // whether these are the last of all
     };
-    /// The events after the one of this number, some of them at a time; -1: the first. Errors:
-    /// bad_value, when some of them are not kept any more.
+    /// Some of the events after number `number`; -1: from the first on. Errors: bad_value, when
+    /// some of them are no longer kept.
     protocol::result<said> after(std::int64_t number) const;
-    /// What it takes.
+    /// What events and body take, in bytes.
     std::size_t bytes() const;
-    /// How many bytes of events are kept, from now on.
+    /// Sets how many bytes of events are kept from now on.
     void keep_events(std::size_t bytes_max);
 
-    /// `changed` is called from any thread when something has been said or it has ended, until
-    /// unwatch(). It must not block.
+    /// Has `changed` called, on any thread, when there are new events or the run has ended, until
+    /// unwatch(). It must not block. Returns: the number for unwatch().
     std::uint64_t watch(std::function<void()> changed);
     void unwatch(std::uint64_t watcher);
 
-    /// `stop` is called by stop(), at once when that has been called. It must not block.
+    /// Has `stop` called by stop(); at once where stop() was called already. It must not block.
     void when_stopped(std::function<void()> stop);
-    /// `is_dropped`: nothing of it is to be kept.
+    /// Stops the run. `is_dropped`: its response was deleted and is not to be stored.
     void stop(bool is_dropped);
     bool is_dropped() const;
 
   private:
-    void tell();
-    void let_go_of_events();  // requires: mutex_ is held
+    /// Calls all watchers. Requires: mutex_ is not held.
+    void notify_watchers();
+    void let_go_of_events();  // drops the oldest beyond bytes_max_; requires: mutex_ is held
 
     const std::string id_;
     mutable std::mutex mutex_;  // guards all below
@@ -105,15 +108,16 @@ class background_runs {
 
     explicit background_runs(background_limits limits = {}) : limits_(limits) {}
 
-    /// `request_bytes`: what it holds until it ends. Errors: rate_limited, when the tenant has as
-    /// many as it may, or so large ones; overloaded, when all have.
+    /// Begins a run. `request_bytes`: what it holds until it ends. Errors: rate_limited, when the
+    /// tenant has too many or too large ones; overloaded, when all tenants together have.
     protocol::result<handle> begin(const storage::tenant_id& tenant, const std::string& id,
                                    std::size_t request_bytes = 0);
-    /// To be called after background_run::end(): another may begin, and the oldest events are
-    /// dropped where there are too many.
+    /// Ends a run, after background_run::end(): another may begin, and events of the oldest
+    /// finished runs are dropped where there are too many.
     void ended(const storage::tenant_id& tenant, const std::string& id);
-    /// Null where there is none, or none any more.
+    /// The run; null where there is none, or it is no longer kept.
     handle find(const storage::tenant_id& tenant, const std::string& id) const;
+    /// Forgets the run.
     void remove(const storage::tenant_id& tenant, const std::string& id);
 
   private:
@@ -124,9 +128,11 @@ class background_runs {
         std::size_t bytes = 0;  // of their requests
     };
 
-    // These require that mutex_ is held.
+    // Why a tenant that has `own` cannot begin another run; nothing: it can.
     std::optional<protocol::failure> refusal(const load& own, std::size_t request_bytes) const;
+    /// Gives each unfinished run its share of open_event_bytes.
     void share_events();
+    /// Drops finished runs until event_bytes holds.
     void let_go_of_ended();
 
     const background_limits limits_;

@@ -21,13 +21,14 @@ std::string record_name(std::string_view head, const std::string& id) {
     return std::string(head) + id;
 }
 
-/// A response that is kept again in the meantime has its record written after this check.
+/// Erases the records of responses that were pushed out. One that was stored again meanwhile stays:
+/// its record is written under the same lock.
 void remove_all(kept_responses& all, engine::engine& engine, std::string_view head,
                 const std::vector<kept_responses::key>& gone) {
     for (const auto& [tenant, id] : gone) {
         const auto held = all.lock_record(tenant, id);
         if (all.find(tenant, id)) continue;
-        // A record that stays is found to be too much at the next start.
+        // A failure is ignored: the next start finds that there are too many.
         engine.erase_record(tenant, record_name(head, id));
     }
 }
@@ -36,6 +37,7 @@ storage::failure too_large(const std::string& id) {
     return {storage::errc::bad_value, id + " is too large to be kept"};
 }
 
+/// Erases record and entry. Returns: whether there was one. Errors: io.
 storage::result<bool> drop(kept_responses& all, engine::engine& engine, std::string_view head,
                            const storage::tenant_id& tenant, const std::string& id) {
     const auto held = all.lock_record(tenant, id);
@@ -46,6 +48,7 @@ storage::result<bool> drop(kept_responses& all, engine::engine& engine, std::str
     return true;
 }
 
+/// Loads all records with this prefix; faults are added to `faults`.
 void load(kept_responses& all, engine::engine& engine, std::string_view head,
           std::vector<std::string>& faults) {
     struct loaded {
@@ -67,7 +70,7 @@ void load(kept_responses& all, engine::engine& engine, std::string_view head,
         protocol::responses::end_broken_off(*read);
         found.push_back({each.tenant, std::make_shared<const kept_response>(std::move(*read))});
     }
-    // The latest are used last, and what they follow with them.
+    // Oldest first, so that the latest count as used last, and with them those that they follow.
     std::stable_sort(found.begin(), found.end(), [](const loaded& a, const loaded& b) {
         return a.response->created_unix < b.response->created_unix;
     });

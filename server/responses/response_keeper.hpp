@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Responses and conversations last: each is a record in the cache directory before the last event
-// of what made or extended it goes out.
-// Thread: any. Everything blocks.
+// Stores responses and conversations: each is a record in the cache directory before the last event
+// of the request that made or extended it is sent.
 
 #include <functional>
 #include <string>
@@ -15,37 +14,38 @@
 
 namespace semantic::server {
 
-/// Writes its record and adds it; what is let go of for it leaves the disk too. `is_dropped`: asked
-/// when nobody else changes it: whether it was deleted in the meantime, and nothing of it is to be
-/// kept; empty: it was not. Errors: those of keep_record(): it is kept as long as this process
-/// runs. bad_value: it is too large to be kept.
+/// Writes the response's record and adds it; those that it pushes out of the bounds are erased from
+/// disk, too. `is_dropped`: called when nobody else can change the response; true: it was deleted
+/// meanwhile and is not to be stored. Errors: those of keep_record(), then it is kept in RAM as
+/// long as this process runs; bad_value: it is too large to be kept.
 storage::result<void> keep_response(kept_responses& responses, engine::engine& engine,
                                     const storage::tenant_id& tenant,
                                     protocol::responses::kept_response made,
                                     const std::function<bool()>& is_dropped = {});
-/// When this returns true, it is gone for good. Returns: whether there was one. Errors: io; it is
-/// still there.
+/// Erases the response for good. Returns: whether there was one. Errors: io; it is still there.
 storage::result<bool> drop_response(kept_responses& responses, engine::engine& engine,
                                     const storage::tenant_id& tenant, const std::string& id);
 
-/// A new one. Errors: those of keep_record(), bad_value; there is none then.
+/// Writes a new conversation. Errors: those of keep_record(), bad_value; it does not exist then.
 storage::result<void> keep_conversation(kept_responses& conversations, engine::engine& engine,
                                         const storage::tenant_id& tenant,
                                         protocol::responses::kept_response made);
+/// Makes the new state of a conversation from its present one.
 using conversation_change = std::function<protocol::result<protocol::responses::kept_response>(
     const protocol::responses::kept_response& now)>;
-/// Puts what `change` makes of it in its place; changes and the deletion of one conversation are in
-/// one order. Returns: how it is now. Errors: not_found, also when it was deleted in the meantime;
-/// those of `change` and of keep_record(), bad_value: it is as it was.
+/// Replaces the conversation by what `change` makes of it. Changes and deletion of one conversation
+/// happen one after the other. Returns: the new state. Errors: not_found, also when it was deleted
+/// meanwhile; those of `change` and of keep_record(), bad_value: it is unchanged.
 protocol::result<kept_responses::kept> change_conversation(kept_responses& conversations,
                                                            engine::engine& engine,
                                                            const storage::tenant_id& tenant,
                                                            const std::string& id,
                                                            const conversation_change& change);
+/// Erases the conversation for good. Returns: whether there was one. Errors: io; it is still there.
 storage::result<bool> drop_conversation(kept_responses& conversations, engine::engine& engine,
                                         const storage::tenant_id& tenant, const std::string& id);
-/// Adds all that there are records of. What was still being made when the server stopped has
-/// failed. Returns: what was wrong with others, for the log.
+/// Loads all stored responses and conversations at the start. Those that were still being made
+/// count as failed. Returns: for the log, what was wrong with those that are not loaded.
 std::vector<std::string> load_responses(response_registry& responses, engine::engine& engine);
 
 }  // namespace semantic::server

@@ -12,7 +12,7 @@ using protocol::responses::item_ids;
 
 std::size_t bytes_of(const protocol::responses::kept_response& one,
                      const std::vector<std::string>& items) {
-    // Its id is in the key too, and those of its items are in two places.
+    // The id is in the key, too, and ids of items are in two indexes.
     std::size_t bytes = response_own_bytes + 2 * one.id.size() + one.previous.size() +
                         one.input.size() + one.body.size();
     for (const std::string& each : items) bytes += item_own_bytes + 2 * each.size();
@@ -39,7 +39,8 @@ std::unique_lock<std::mutex> kept_responses::lock_record(const storage::tenant_i
 std::vector<kept_responses::entries::iterator> kept_responses::followed(
     const storage::tenant_id& tenant, std::string id) {
     std::vector<entries::iterator> chain;
-    // Each was there when the next was made, so they lead to an end; records may be anybody's.
+    // A response can only follow an earlier one, so the chain ends. The bound is for damaged
+    // records.
     while (!id.empty() && chain.size() < all_.size()) {
         const auto found = all_.find(key(tenant, id));
         if (found == all_.end()) break;
@@ -50,7 +51,8 @@ std::vector<kept_responses::entries::iterator> kept_responses::followed(
 }
 
 void kept_responses::use(const std::vector<entries::iterator>& chain) {
-    // What is read by its id is mostly the latest.
+    // The first of the chain gets the latest time, because most clients continue the latest
+    // response.
     for (auto each = chain.rbegin(); each != chain.rend(); ++each)
         (*each)->second.last_used = ++uses_;
 }

@@ -24,7 +24,7 @@
 
 namespace semantic::server {
 
-/// How many of each kind there may be, and what one takes in addition to its texts.
+/// Bounds for each kind, and what one response and one item take apart from their texts.
 inline constexpr std::size_t responses_bytes_max = std::size_t{64} << 20;
 inline constexpr std::size_t responses_max = 16'384;
 inline constexpr std::size_t response_own_bytes = 512;
@@ -36,7 +36,7 @@ class kept_responses {
     using kept = std::shared_ptr<const kept_response>;
     using key = std::pair<storage::tenant_id, std::string>;
 
-    /// One that may be kept.
+    /// A response that may be kept, with the ids of its items.
     struct listed {
         kept response;
         std::vector<std::string> items;  // their ids
@@ -47,24 +47,26 @@ class kept_responses {
                             std::size_t count_max = responses_max)
         : bytes_max_(bytes_max), count_max_(count_max) {}
 
-    /// Returns: nothing where it may not be kept: one takes a quarter of the bound at most, and can
-    /// be read again.
+    /// Prepares a response for add(). Returns: nothing where it takes more than a quarter of the
+    /// bound or cannot be parsed.
     std::optional<listed> list(kept one) const;
-    /// Returns: what was let go of for it, whose records are to be removed. It is used now, and so
-    /// are those that it follows.
+    /// Adds a response, or replaces the one with its id; it and those that it follows count as used
+    /// now. Returns: those that were pushed out for it, whose records the caller erases.
     std::vector<key> add(const storage::tenant_id& tenant, listed one);
-    /// Likewise, without a look at what it takes.
+    /// As above, also where it takes more than list() allows.
     std::vector<key> add(const storage::tenant_id& tenant, kept one);
-    /// Held by the writer or remover of this response's record: the registry and the disk
-    /// change in one order. Blocks, for the time of a write. One at a time may be held.
+    /// The lock that is held while the record of this response is written or erased, so that
+    /// registry and disk change in the same order. Blocks for the time of a write. A thread may
+    /// hold only one.
     std::unique_lock<std::mutex> lock_record(const storage::tenant_id& tenant,
                                              const std::string& id) const;
-    /// Null where there is none.
+    /// The response; null where there is none.
     kept find(const storage::tenant_id& tenant, const std::string& id) const;
-    /// The latest response that was asked or said the item of this id. Null where there is none.
+    /// The latest response with the item of this id in its input or output; null where there is
+    /// none.
     kept find_item(const storage::tenant_id& tenant, const std::string& item) const;
-    /// The conversation that ends with this response, the oldest first; all of it is used now.
-    /// Errors: not_found, with the vendor's code, also when one of it is not kept any more.
+    /// The conversation that ends with this response, oldest first; all of it counts as used now.
+    /// Errors: not_found, with the vendor's code, also when a part of it is no longer kept.
     protocol::result<std::vector<kept>> chain(const storage::tenant_id& tenant,
                                               const std::string& id);
     /// Returns: whether there was one.
@@ -86,12 +88,16 @@ class kept_responses {
     };
     using sums_of_tenants = std::map<storage::tenant_id, sums>;
 
-    /// The response and those that it follows, as far as they are there.
+    /// The response and those that it follows, latest first, as far as they are kept.
     std::vector<entries::iterator> followed(const storage::tenant_id& tenant, std::string id);
+    /// Counts these as used now, the first one last.
     void use(const std::vector<entries::iterator>& chain);
+    /// Removes an entry from all indexes.
     void erase(entries::iterator position);
+    /// The tenant's entry whose last use is the oldest.
     entries::iterator least_lately_used(const storage::tenant_id& tenant);
-    /// Lets go of one of the tenant who has most, by what `measure` says.
+    /// Removes the least lately used entry of the tenant with the largest `measure` (bytes or
+    /// count). Returns: its key.
     key let_go(std::size_t sums::*measure);
 
     const std::size_t bytes_max_;

@@ -43,8 +43,8 @@ void byte_pipe::close() {
     wake();
 }
 
-// The timer belongs to the strand, so the wake-up runs there, after next() has begun its wait.
 void byte_pipe::wake() {
+    // On the strand, so that next() has begun its wait when this cancels it.
     net::post(strand_, [self = shared_from_this()] { self->timer_.cancel(); });
 }
 
@@ -61,7 +61,8 @@ net::awaitable<std::string> byte_pipe::next() {
             waiting_ = true;
         }
         timer_.expires_at(net::steady_timer::time_point::max());
-        // Woken, rightly or by a late wake-up: the check above decides.
+        // A wake-up may also come late, for a piece that was taken already: the check above
+        // decides.
         [[maybe_unused]] auto [error] = co_await timer_.async_wait(use_tuple);
         std::lock_guard lock(mutex_);
         waiting_ = false;

@@ -19,17 +19,18 @@ class byte_pipe : public std::enable_shared_from_this<byte_pipe> {
   public:
     explicit byte_pipe(boost::asio::any_io_executor strand);
 
-    /// Blocks until the piece before has been taken. Returns: false after close().
+    /// Passes a piece on; blocks until the one before has been taken. Returns: false after close().
     bool push(std::string piece);
-    /// Nothing comes after what was pushed.
+    /// Ends the bytes: next() returns an empty piece after the last one.
     void end();
 
     /// Returns: the next piece; an empty one at the end, or after close().
     boost::asio::awaitable<std::string> next();
-    /// The reader is gone: a push() that waits returns.
+    /// Says that the reader is gone: a waiting push() returns false.
     void close();
 
   private:
+    /// Ends the wait in next().
     void wake();
 
     boost::asio::any_io_executor strand_;

@@ -9,8 +9,8 @@ namespace net = boost::asio;
 
 namespace {
 
-// A composed operation may be between two steps when it is cancelled and then not notice: hence
-// again, until it has.
+// A composed operation that is between two steps does not notice a cancellation, so it is cancelled
+// again and again until it ends.
 constexpr std::chrono::milliseconds again{20};
 
 }  // namespace
@@ -18,7 +18,7 @@ constexpr std::chrono::milliseconds again{20};
 struct deadline::state {
     explicit state(net::ip::tcp::socket& watched)
         : socket(&watched), timer(watched.get_executor()) {}
-    net::ip::tcp::socket* socket;  // null once the guard is gone
+    net::ip::tcp::socket* socket;  // null once the deadline is gone
     net::steady_timer timer;
     bool passed = false;
 };

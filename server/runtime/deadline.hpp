@@ -11,8 +11,9 @@
 
 namespace semantic::server {
 
-/// While it lives: after `limit` every operation on the socket ends with operation_aborted, and
-/// passed() is true. The socket stays open, so that the client can still get an error.
+/// While this object lives, every operation on the socket ends with operation_aborted once `limit`
+/// has passed, and passed() is true. The socket stays open, so that the client can still get an
+/// error.
 class deadline {
   public:
     deadline(boost::asio::ip::tcp::socket& socket, std::chrono::steady_clock::duration limit);
@@ -24,6 +25,7 @@ class deadline {
 
   private:
     struct state;
+    /// Starts the timer for the next cancellation.
     static void arm(const std::shared_ptr<state>& shared, std::chrono::steady_clock::duration wait);
     std::shared_ptr<state> state_;
 };

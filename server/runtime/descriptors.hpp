@@ -10,8 +10,8 @@ namespace semantic::server {
 /// socket, spool files, the log.
 constexpr std::size_t own_descriptors = 320;
 
-/// Raises the soft limit of descriptors as far as `connections` at once and own_descriptors need,
-/// the hard limit permitting: a cache that cannot open its files forgets. Returns: how many of the
+/// Raises the soft limit of descriptors to `connections` and own_descriptors, as far as the hard
+/// limit allows: a cache that cannot open its files would lose memories. Returns: how many of the
 /// connections there is room for, at least 1.
 std::size_t make_room_for_connections(std::size_t connections);
 

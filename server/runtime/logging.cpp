@@ -26,16 +26,15 @@ namespace {
 
 namespace blog = boost::log;
 
-// A burst this long is written in well under a second; beyond it the log is no longer read by a
-// person.
+// A burst of so many lines is written in well under a second; nobody could read more.
 constexpr std::size_t queued_lines_max = 8192;
 
 template <class Backend>
 using queued = blog::sinks::asynchronous_sink<
     Backend, blog::sinks::bounded_fifo_queue<queued_lines_max, blog::sinks::drop_on_overflow>>;
 
-/// Lines for a file of bounded size. (Boost's own text_file_backend cannot keep FILE the name of
-/// the one that is written, nor its mode.)
+/// Writes lines to a rotating file. (Boost's text_file_backend gives the file that is being written
+/// another name and mode.)
 class file_backend
     : public blog::sinks::basic_formatted_sink_backend<char, blog::sinks::synchronized_feeding> {
   public:
@@ -48,8 +47,8 @@ class file_backend
     rotating_file file_;
 };
 
-/// Lines for a stream, each in one piece: what others write there comes before or after a line,
-/// never inside one. (Boost's own text_ostream_backend writes a line and its end apart.)
+/// Writes each line to a stream in one piece, so that other writers' output comes between lines
+/// only. (Boost's text_ostream_backend writes a line and its end separately.)
 class stream_backend
     : public blog::sinks::basic_formatted_sink_backend<char, blog::sinks::synchronized_feeding> {
   public:
@@ -62,7 +61,7 @@ class stream_backend
     std::ostream& stream_;
 };
 
-/// Where the lines go, and how that ends.
+/// The sink that lines go to, and the function that ends it.
 struct active_log {
     boost::shared_ptr<blog::sinks::sink> sink;
     void (*end)(blog::sinks::sink&) = nullptr;
@@ -128,8 +127,7 @@ void log_event(log_level level, const log_id& id, std::string_view text) {
                           text};
     const bool as_json = format.load(std::memory_order_relaxed) == log_format::json;
     const std::string line = as_json ? json_line(entry) : text_line(entry);
-    // A logger of its own per thread: sources are not thread-safe, and this one has no state worth
-    // sharing.
+    // One logger for each thread: they are not thread-safe, and have no state to share.
     thread_local blog::sources::logger source;
     if (blog::record record = source.open_record()) {
         blog::record_ostream out(record);

@@ -18,7 +18,7 @@ enum class log_format { text, json };
 
 const char* to_string(log_level level) noexcept;
 
-/// What a line begins with: a request's id and, where its client sent one, its trace's.
+/// The ids that a line begins with: a request's and, where its client sent one, its trace's.
 struct log_id {
     log_id() = default;
     log_id(std::string_view of_request, std::string_view of_trace = {})
@@ -45,12 +45,13 @@ inline void start_logging(log_level from, std::ostream& stream) {
     options.from = from;
     start_logging(options, stream);
 }
-/// From now on. Thread: any.
+/// Sets the least level that is logged from now on. Thread: any.
 void log_from(log_level level) noexcept;
 /// Blocks until every queued line is written.
 void stop_logging();
 
-/// Control characters in `text` are escaped: one event is one line, whatever a client sent.
+/// Logs one line. Control characters in `text` are escaped: one event is one line, whatever a
+/// client sent.
 void log_event(log_level level, const log_id& id, std::string_view text);
 inline void log_event(log_level level, std::string_view text) { log_event(level, log_id(), text); }
 

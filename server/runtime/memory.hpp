@@ -12,17 +12,17 @@ namespace semantic::server {
 // A request of so many bytes took several times that while it was parsed and rendered.
 constexpr std::size_t large_request_bytes = 4 * 1024 * 1024;
 
-/// Bounds what the C library keeps of memory that is free: at most a heap for each core instead of
-/// eight, and what is large goes back at once. By itself the library learns from the first large
-/// buffer that is freed (a model's file) to keep twice as much at the end of each heap, which no
-/// trim_memory() reaches. Before other threads are there.
+/// Bounds the free memory that the C library keeps: at most one heap for each core instead of
+/// eight, and large buffers go back to the system at once. Without this the library, after the
+/// first large buffer is freed (a model's file), keeps twice as much at the end of each heap, which
+/// trim_memory() does not reach. Call it before other threads begin.
 void bound_heaps();
 
-/// Gives what large requests have left free in the C library's heaps back to the system, on one of
-/// `workers`: it takes milliseconds. From any thread; several calls at once are one.
+/// Has trim_memory() run on one of `workers`, since it takes milliseconds. From any thread; several
+/// calls at once are one.
 void give_memory_back(const boost::asio::any_io_executor& workers);
 
-/// The same here and now.
+/// Gives the free memory of the C library's heaps back to the system.
 void trim_memory();
 
 /// What the process has in RAM, in bytes; 0 where the system does not say.

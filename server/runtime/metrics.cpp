@@ -17,8 +17,8 @@ namespace {
 
 using labels = std::initializer_list<std::pair<std::string_view, std::string_view>>;
 
-/// Keeps the samples of one metric family together, as the format demands: HELP and TYPE first. A
-/// family that comes again, for another model, is gone on with.
+/// Collects samples by metric family, because the format wants a family's HELP, TYPE and samples
+/// together. A family may be continued later, for another model.
 class exposition {
   public:
     /// Every sample from now on has this label; empty: none.
@@ -362,8 +362,8 @@ void write_pool(exposition& out, const engine::pool_usage& pool) {
             static_cast<double>(pool.bytes_written_today));
 }
 
-// A configuration with more keys than a scraper should keep apart gets the first of them, and one
-// series for the rest.
+// So many keys have series of their own; all others share one ("others"), so that a scraper's work
+// stays bounded.
 constexpr std::size_t shown_keys_max = 100;
 
 std::vector<protocol::key_usage> shown_keys(const key_accounts& accounts) {

@@ -43,15 +43,17 @@ class server_probe {
     std::map<std::string, engine::latency_histogram> durations_;  // by route
 };
 
-/// Changes of the loaded model since the start, which is none.
+/// Changes of models; the first load does not count.
 struct model_changes {
     std::uint64_t done = 0;
     std::uint64_t failed = 0;
 };
 
+/// The metrics of the HTTP side.
 std::string render_server_metrics(const server_probe& probe);
-/// `engines` may be empty and `accounts` null: what they would report is then absent. `by_model`:
-/// what an engine reports has a label with its model's name; the cache directory is all engines'.
+/// All metrics as Prometheus text. `engines` may be empty and `accounts` null: their metrics are
+/// then absent. `by_model`: an engine's metrics get a label with its model's name; those of the
+/// cache directory never do.
 std::string render_metrics(const server_probe& probe, const model_changes& changes,
                            std::span<const engine::engine* const> engines, bool by_model,
                            const key_accounts* accounts = nullptr);

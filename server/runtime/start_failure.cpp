@@ -9,6 +9,7 @@ namespace semantic::server {
 
 namespace {
 
+/// Whether the error means that no thread could be started.
 bool is_refused_thread(const std::exception& error) {
     const auto* system = dynamic_cast<const std::system_error*>(&error);
     if (system != nullptr) return system->code() == std::errc::resource_unavailable_try_again;

@@ -7,8 +7,8 @@
 
 namespace semantic::server {
 
-/// Returns: what `error` says; where the system has refused a thread or memory, which limits that
-/// may be of.
+/// Returns: what `error` says; where the system refused a thread or memory, also which limits may
+/// be the cause.
 std::string start_failure(const std::exception& error);
 
 }  // namespace semantic::server

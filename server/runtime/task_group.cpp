@@ -25,6 +25,7 @@ struct task_group::entry {
 
 namespace {
 
+/// Logs an exception that left a task, except that of a cancelled one.
 void log_escape(const std::string& name, std::exception_ptr escaped) {
     if (!escaped) return;
     try {
@@ -59,8 +60,8 @@ void task_group::spawn(net::any_io_executor executor, net::awaitable<void> task,
         }
         if (on_end) on_end();
     };
-    // The handler is bound to the task's own executor: the signal is emitted and the entry dropped
-    // in one order.
+    // Bound to the task's executor, so that its signal is never emitted while the entry is being
+    // removed.
     net::co_spawn(executor, std::move(task),
                   net::bind_cancellation_slot(self->signal.slot(),
                                               net::bind_executor(executor, std::move(ended))));
@@ -82,8 +83,8 @@ std::size_t task_group::count() const {
 }
 
 net::awaitable<bool> task_group::wait(std::chrono::steady_clock::time_point until) {
-    // Waited for at shutdown only, so a poll is cheap enough and keeps tasks free of a back
-    // reference to the waiter.
+    // Polling is cheap enough, since this only runs at the stop; tasks then need no reference to
+    // who waits.
     constexpr std::chrono::milliseconds poll{10};
     net::steady_timer timer(co_await net::this_coro::executor);
     while (count() > 0) {

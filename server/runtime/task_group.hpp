@@ -28,7 +28,7 @@ class task_group {
     void spawn(boost::asio::any_io_executor executor, boost::asio::awaitable<void> task,
                std::string name, std::function<void()> on_end = {});
 
-    /// Ends every task at its present co_await; what follows in it fails with operation_aborted.
+    /// Cancels every task: its present co_await fails with operation_aborted.
     void cancel();
     std::size_t count() const;
     /// Returns: whether the group became empty before `until`.

@@ -35,7 +35,6 @@ token_stream::token_stream(net::any_io_executor strand, waking_streams& together
                            std::shared_ptr<key_account> account)
     : account_(std::move(account)), strand_(strand), together_(together), timer_(strand) {}
 
-/// Also of answers whose client has left: they were computed.
 void token_stream::charge(const engine::generation_event& event) noexcept {
     const auto now = std::chrono::steady_clock::now();
     if (const auto* begun = std::get_if<engine::admitted>(&event)) {
@@ -47,7 +46,7 @@ void token_stream::charge(const engine::generation_event& event) noexcept {
         account_->count_output(1, now);
         ++charged_;
     } else if (const auto* end = std::get_if<engine::finished>(&event)) {
-        // Tokens that were sampled and gave no event: those of a choice that a stop string ended.
+        // Tokens that were computed and gave no event: those after a stop string.
         const auto all = static_cast<std::uint64_t>(end->output_tokens);
         if (all > charged_) account_->count_output(all - charged_, now);
     }
@@ -89,8 +88,8 @@ std::optional<std::chrono::steady_clock::duration> token_stream::first_token_aft
     return *first_token_ - made_;
 }
 
-// The timer belongs to the strand, so the wake-up runs there, after next() has begun its wait.
 void token_stream::wake() {
+    // On the strand, so that next() has begun its wait when this cancels it.
     net::dispatch(strand_, [self = shared_from_this()] { self->timer_.cancel(); });
 }
 
@@ -104,8 +103,8 @@ net::awaitable<std::vector<engine::generation_event>> token_stream::next(
             waiting_ = true;
         }
         timer_.expires_at(until);
-        // Both outcomes lead back to the look above: the time passed, or a wake-up (perhaps a stale
-        // one) cut the wait.
+        // The time passed, or a wake-up (perhaps a late one) ended the wait: the check above
+        // decides.
         [[maybe_unused]] auto [error] = co_await timer_.async_wait(use_tuple);
         std::lock_guard lock(mutex_);
         waiting_ = false;

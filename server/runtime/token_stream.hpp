@@ -24,14 +24,15 @@ namespace semantic::server {
 class key_account;
 class token_stream;
 
-/// The streams that a step of the engine gave something to. They are woken by one message to the
-/// I/O threads, after the last of them: a message each would have an I/O thread take a core from
-/// compute, and give it back, once for every answer of every step.
-/// Owner: app. Thread: any.
+/// The streams that got events in a step of the engine. One message to the I/O threads wakes all of
+/// them after the step: one message for each would take a core from compute once for every answer
+/// of every step. Owner: app. Thread: any.
 class waking_streams {
   public:
     explicit waking_streams(boost::asio::any_io_executor io_threads);
+    /// Notes a stream that must be woken.
     void add(std::shared_ptr<token_stream> stream);
+    /// Wakes the noted streams.
     void wake_all();
 
   private:
@@ -43,29 +44,31 @@ class waking_streams {
 class token_stream final : public engine::generation_sink,
                            public std::enable_shared_from_this<token_stream> {
   public:
-    /// `together`: outlives the stream.
-    /// `account`: of the key that all this is computed for; or null.
+    /// `together`: wakes the stream; outlives it. `account`: is charged for the tokens; may be
+    /// null.
     token_stream(boost::asio::any_io_executor strand, waking_streams& together,
                  std::shared_ptr<key_account> account = nullptr);
 
     void on_event(engine::generation_event event) noexcept override;
     void on_group_end() noexcept override;
 
-    /// Returns: everything that has arrived, waiting for the first event if need be. Empty when
-    /// `until` passed or after interrupt(). Cancelled half-way: no event is lost.
+    /// Returns: all events that have arrived; waits for the first one if need be. Empty when
+    /// `until` passed or after interrupt(). When the coroutine is cancelled, no event is lost.
     boost::asio::awaitable<std::vector<engine::generation_event>> next(
         std::chrono::steady_clock::time_point until);
 
-    /// Ends the present next() and every later one: the client is gone.
+    /// Says that the client is gone: next() returns at once from now on.
     void interrupt();
     bool interrupted() const;
-    /// From the construction to the first token, as the engine's thread saw it: neither a busy
-    /// strand nor a slow client is in it. Nothing before that token.
+    /// The time from construction to the first token, measured on the engine's thread, so that
+    /// neither a busy strand nor a slow client is in it. Nothing before that token.
     std::optional<std::chrono::steady_clock::duration> first_token_after() const;
 
   private:
     friend class waking_streams;
     void wake();
+    /// Counts the event's tokens for the account, also when the client has left: they were
+    /// computed.
     void charge(const engine::generation_event& event) noexcept;
 
     const std::shared_ptr<key_account> account_;  // or null
@@ -94,6 +97,7 @@ class running_request {
     }
     running_request(const running_request&) = delete;
     running_request& operator=(const running_request&) = delete;
+    /// Notes that the last event came, so that nothing is cancelled.
     void ended() noexcept { ended_ = true; }
     engine::request_id id() const noexcept { return id_; }
 

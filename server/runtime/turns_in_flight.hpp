@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Which answers of message threads are being continued right now: each by one request at a time.
-// Owner: app. Thread: any.
+// The right to continue an answer of a thread, which one request has at a time. Owner: app. Thread:
+// any.
 
 #include <mutex>
 #include <optional>
@@ -17,7 +17,7 @@ class turns_in_flight {
     using key = std::pair<storage::tenant_id, std::string>;
 
   public:
-    /// The turn is in flight as long as this lives, which may not be longer than the set.
+    /// The right to continue one answer, as long as this object lives; the set outlives it.
     class turn {
       public:
         turn(turn&& other) noexcept
@@ -34,7 +34,8 @@ class turns_in_flight {
         key key_;
     };
 
-    /// Returns: nothing when that answer is being continued already.
+    /// Takes the right to continue message `message_id`. Returns: nothing when another request has
+    /// it.
     std::optional<turn> begin(const storage::tenant_id& tenant, const std::string& message_id) {
         key turn_key(tenant, message_id);
         std::lock_guard lock(mutex_);

@@ -19,19 +19,19 @@
 
 namespace semantic::server {
 
-/// Thrown in place of work that nobody waits for any more when its turn has come.
+/// Thrown in place of work whose client has left before its turn came.
 class work_abandoned : public std::exception {
   public:
     const char* what() const noexcept override { return "the client has left"; }
 };
 
-/// Whether the client that work is done for has left; null: nobody knows.
+/// Set when the client of some work has left; null: that is not known.
 using client_gone = std::shared_ptr<const std::atomic<bool>>;
 
-/// Runs `work()` on `workers` and returns its value. The coroutine itself stays where it is, and
-/// waits for the work even when it is cancelled: what `work` refers to may live on its frame.
-/// Requires: `work` returns a value. An exception of `work` is thrown to the caller, and
-/// work_abandoned where the client is `gone` before the work begins.
+/// Runs `work()` on `workers` and returns its value. The coroutine stays on its executor, and waits
+/// for the work even when it is cancelled, so that `work` may refer to its frame. Requires: `work`
+/// returns a value. Throws what `work` throws; work_abandoned where the client is `gone` before the
+/// work begins.
 template <class Work>
 net::awaitable<std::invoke_result_t<Work&>> run_on(net::any_io_executor workers, Work work,
                                                    client_gone gone = nullptr) {

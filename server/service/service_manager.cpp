@@ -34,12 +34,14 @@ void service_manager::tell(std::string_view state) const noexcept {
     to.sun_family = AF_UNIX;
     if (socket_.empty() || socket_.size() >= sizeof to.sun_path) return;
     std::memcpy(to.sun_path, socket_.data(), socket_.size());
+    // systemd writes an abstract socket's leading zero byte as @.
     if (to.sun_path[0] == '@') to.sun_path[0] = '\0';
     const int from = ::socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
     if (from < 0) return;
     const auto length = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + socket_.size());
     const auto* address = reinterpret_cast<const sockaddr*>(&to);
-    // What is lost is said again: the next sign of life, or the manager's own limit.
+    // A lost message does not matter: the next sign of life replaces it, or the manager's own time
+    // limit acts.
     [[maybe_unused]] const ssize_t sent =
         ::sendto(from, state.data(), state.size(), MSG_NOSIGNAL | MSG_DONTWAIT, address, length);
     ::close(from);

@@ -19,11 +19,12 @@ class service_manager {
     /// it.
     static service_manager of_environment();
 
-    /// One or more lines NAME=VALUE: "READY=1", "STATUS=loading", "WATCHDOG=1".
+    /// Sends one or more lines NAME=VALUE: "READY=1", "STATUS=loading", "WATCHDOG=1".
     void tell(std::string_view state) const noexcept;
 
-    /// Half of what WATCHDOG_USEC allows, for this process; nothing where there is no watchdog.
-    /// Parameters: the values of WATCHDOG_USEC and WATCHDOG_PID, or null.
+    /// How often WATCHDOG=1 must be sent: half of the time that WATCHDOG_USEC allows; nothing where
+    /// this process has no watchdog. Parameters: the values of WATCHDOG_USEC and WATCHDOG_PID, or
+    /// null.
     static std::optional<std::chrono::microseconds> watchdog_every(const char* microseconds,
                                                                    const char* process) noexcept;
 

@@ -11,7 +11,7 @@ namespace {
 using protocol::limit_kind;
 using protocol::limit_reached;
 
-// How long others take is not known.
+// A guess, since it is not known how long the running requests take.
 constexpr std::chrono::seconds wait_for_a_slot{1};
 
 std::optional<token_bucket> bucket_of(std::uint64_t per_minute, key_account::time_point now) {

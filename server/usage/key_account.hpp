@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// What one tenant's keys have used, and what they may: requests and tokens a minute, requests at
-// once. Requests are those that make the model work; tokens are those that were computed for them,
-// of prompts and answers; what was remembered costs nothing.
-// Owner: key_accounts, shared with the requests that run. Thread: any.
+// Usage and limits of one tenant's keys: requests and tokens a minute, requests at once. Only
+// requests that make the model work count, and tokens that were computed for prompts and answers;
+// remembered ones cost nothing. Owner: key_accounts, shared with the requests that run. Thread:
+// any.
 
 #include <atomic>
 #include <chrono>
@@ -18,7 +18,7 @@
 
 namespace semantic::server {
 
-/// 0: no limit.
+/// What one tenant may use; 0: no limit.
 struct key_limits {
     std::uint64_t requests_per_minute = 0;
     std::uint64_t tokens_per_minute = 0;
@@ -29,25 +29,28 @@ class key_account {
   public:
     using time_point = token_bucket::time_point;
 
-    /// `name`: as clients' reports and metrics have it; no secret.
+    /// `name`: for reports and metrics; no secret.
     key_account(std::string name, const key_limits& limits, time_point now);
 
     const std::string& name() const noexcept { return name_; }
 
-    /// Takes a request and a slot, or says which limit is reached and when to come back.
+    /// Begins a request. Returns: the limit that is reached and when to come back; nothing: the
+    /// request counts until end().
     std::optional<protocol::limit_reached> begin(time_point now);
+    /// Ends a request that begin() has let in.
     void end();
     /// Requests that have begun and not ended.
     std::uint64_t running() const {
         std::lock_guard lock(mutex_);
         return used_.running;
     }
-    /// Prompt tokens of a request that has begun.
+    /// Counts a request's prompt tokens.
     void count_prompt(std::uint64_t computed, std::uint64_t reused, time_point now);
+    /// Counts tokens of an answer.
     void count_output(std::uint64_t tokens, time_point now);
 
     protocol::key_usage report(time_point now) const;
-    /// What is left of the limits that there are.
+    /// What is left of the configured limits.
     protocol::rate_limits left(time_point now) const;
 
   private:
@@ -59,7 +62,7 @@ class key_account {
     protocol::key_usage used_;  // all but its name and limits
 };
 
-/// A request's slot among those that its key may have at once. Thread: any.
+/// A request that counts as running for its key, until release(). Thread: any.
 class key_slot {
   public:
     /// Requires: begin() of `account` has let it in.
@@ -67,7 +70,8 @@ class key_slot {
     ~key_slot() { release(); }
     key_slot(const key_slot&) = delete;
     key_slot& operator=(const key_slot&) = delete;
-    /// Before the last bytes go out: who has them may ask again at once.
+    /// Ends the count. To be called before the last bytes are sent: a client that has them may ask
+    /// again at once.
     void release() {
         if (!released_.exchange(true)) account_->end();
     }

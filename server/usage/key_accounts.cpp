@@ -9,7 +9,8 @@ constexpr std::string_view named = "name ";
 
 }  // namespace
 
-// Names and keys have different prefixes, so that no key can be chosen to be another tenant's name.
+// Names and keys get different prefixes, so that a key cannot be chosen that equals another
+// tenant's name.
 std::string credential_of(const tenant_key& key) {
     return key.tenant.empty() ? "key " + key.key : std::string(named) + key.tenant;
 }

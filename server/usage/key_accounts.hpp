@@ -16,20 +16,21 @@
 
 namespace semantic::server {
 
-/// The credential of a configured key: it names the key's tenant.
+/// The credential of a configured key: a text that identifies its tenant.
 std::string credential_of(const tenant_key& key);
 
 class key_accounts {
   public:
-    /// `of_key`: for each of them.
+    /// `of_key`: the limits of each tenant.
     explicit key_accounts(const key_limits& of_key) : of_key_(of_key) {}
 
-    /// `credential`: as credential_of() has it. The first keyless one is "key-1", and so on, in the
-    /// order in which they are asked for; names of tenants are their own.
+    /// The tenant's account, made at the first call. `credential`: as credential_of() has it.
+    /// Tenants without a name are called "key-1" and so on in the order of these calls.
     std::shared_ptr<key_account> account_of(const std::string& credential);
-    /// Opens those of all keys, so that their names follow the order of the configuration.
+    /// Makes the accounts of all configured keys, so that "key-N" follows the order of the
+    /// configuration.
     void open_all(const config& settings);
-    /// In the order of their opening.
+    /// All accounts, in the order in which they were made.
     std::vector<std::shared_ptr<key_account>> all() const;
 
   private:

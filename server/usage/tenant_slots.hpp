@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Slots that all clients share and of which no tenant may take all: WebSockets, uploads. A slot may
-// be evictable, as one of a client that has not shown its key yet is: the oldest of these gives way
-// to a client who comes.
+// Slots that all clients share and of which no tenant may have all: WebSockets, uploads. A slot may
+// be evictable (that of a client without a key): the oldest of these is evicted for a new client.
 // Owner: app. Thread: any.
 
 #include <cstddef>
@@ -15,7 +14,7 @@
 
 namespace semantic::server {
 
-/// Of `all` slots, how many one tenant may have where keys distinguish tenants.
+/// How many of `all` slots one tenant may have, where keys distinguish tenants.
 constexpr std::size_t tenant_share(std::size_t all) { return all - all / 4; }
 
 class tenant_slots {
@@ -46,8 +45,9 @@ class tenant_slots {
         const entries::iterator self_;
     };
 
-    /// `evict`: makes the slot evictable; called once at most, on any thread, and must not block.
-    /// Returns: null where the tenant has its share, or all are taken, and no slot is evictable.
+    /// Takes a slot for the tenant, if need be by evicting another one. `evict`: makes the new slot
+    /// evictable; called once at most, on any thread; must not block. Returns: null where the
+    /// tenant has its share, or all are taken, and none is evictable.
     std::unique_ptr<slot> take(const std::string& tenant, std::function<void()> evict = {});
     std::size_t count() const;
 
@@ -55,6 +55,7 @@ class tenant_slots {
     void leave(entries::iterator self);
     bool has_room_for(const std::string& tenant) const;
     std::function<void()> evict_for(const std::string& tenant);
+    /// Takes the slot out of the counts, unless that was done. Requires: the mutex is held.
     void uncount(entry& one);
 
     const std::size_t all_max_;

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// A quantity that comes back at a steady rate, up to what a minute brings. It may be overdrawn:
-// what a request costs is known when it has run, so it is let in while anything is left, and
-// the next request waits until the debt is paid. Pure: every call says what time it is. Thread:
-// guarded by its owner.
+// An amount (of tokens or requests) that is refilled at a steady rate, up to what a minute brings.
+// It may be overdrawn: a request's cost is known after it has run, so it is let in while anything
+// is left, and the next one waits until the debt is refilled. Pure: every call gets the time.
+// Thread: guarded by its owner.
 
 #include <chrono>
 
@@ -14,15 +14,15 @@ class token_bucket {
     using time_point = std::chrono::steady_clock::time_point;
     using duration = std::chrono::steady_clock::duration;
 
-    /// Full. Requires: `per_minute` > 0.
+    /// Begins full. Requires: `per_minute` > 0.
     token_bucket(double per_minute, time_point now) noexcept;
 
     double per_minute() const noexcept { return size_; }
-    /// Negative: overdrawn.
+    /// What is there now; negative: overdrawn.
     double left(time_point now) const noexcept;
-    /// Takes it, there or not. A negative amount gives back.
+    /// Takes the amount, also where less is there. A negative amount gives back.
     void take(double amount, time_point now) noexcept;
-    /// Until `amount` is there; 0 when it is. Requires: no more than per_minute().
+    /// The time until `amount` is there; 0 when it is. Requires: `amount` is at most per_minute().
     duration until(double amount, time_point now) const noexcept;
 
   private:

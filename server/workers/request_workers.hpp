@@ -10,17 +10,17 @@
 namespace semantic::server {
 
 enum class job_length {
-    by_body,    // long where the body is
+    by_body,    // a short job, or a large one where the body is long
     long_job,   // whatever the body: files are written, all of a tenant's memories are looked at
-    large_job,  // takes as much memory as several bodies: of a tenant's one at a time
+    large_job,  // takes as much memory as several bodies: one at a time for each tenant
 };
 
-/// The queue of the request's tenant, among its short jobs or, on threads of their own, its long
-/// ones.
+/// The queue of the request's tenant for work of this length. Short, long and large jobs have
+/// threads of their own.
 boost::asio::any_io_executor choose_workers(const services& server, const request& incoming,
                                             job_length length = job_length::by_body);
 
-/// The queue of the request's tenant among those whose agents' files are on their way.
+/// The queue of the request's tenant for sending and receiving agents' files.
 boost::asio::any_io_executor choose_transfers(const services& server, const request& incoming);
 
 }  // namespace semantic::server

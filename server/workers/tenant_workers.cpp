@@ -38,8 +38,8 @@ void tenant_workers::join() {
     threads_.clear();
 }
 
-/// Puts the tenant at the end of the line, unless it is there, has no job or all of its threads.
-/// Requires: the mutex.
+/// Queues the tenant for a thread, unless it is queued, has no job, or has all the threads it may
+/// have. Requires: the mutex is held.
 void tenant_workers::offer(queues::iterator one) {
     queue& own = one->second;
     if (own.is_in_turn || own.jobs.empty() || own.running >= tenant_max_) return;

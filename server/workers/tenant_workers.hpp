@@ -36,7 +36,7 @@ class tenant_workers {
     tenant_workers(const tenant_workers&) = delete;
     tenant_workers& operator=(const tenant_workers&) = delete;
 
-    /// One tenant's queue, as Asio has executors.
+    /// One tenant's queue as an executor of Asio.
     class executor {
       public:
         boost::asio::execution_context& query(boost::asio::execution::context_t) const noexcept {
@@ -48,7 +48,7 @@ class tenant_workers {
         }
         template <class Function>
         void execute(Function work) const {
-            // What Asio gives can be moved and not copied.
+            // Asio's functions can be moved but not copied, as std::function wants.
             auto held = std::make_shared<Function>(std::move(work));
             workers_->post(*tenant_, [held] { std::move (*held)(); });
         }
@@ -77,9 +77,12 @@ class tenant_workers {
     };
     using queues = std::map<std::string, queue>;
 
+    /// Adds a job to the tenant's queue.
     void post(const std::string& tenant, job work);
+    /// A thread: runs jobs of the tenants in turn until the end.
     void serve();
     void offer(queues::iterator one);
+    /// Ends the threads after their present jobs.
     void end_threads();
 
     boost::asio::execution_context context_;  // for Asio's bookkeeping alone
@@ -88,7 +91,7 @@ class tenant_workers {
     std::mutex mutex_;  // guards what follows
     std::condition_variable has_work_;
     queues queues_;                      // of tenants that have work here
-    std::list<queues::iterator> turns_;  // who is served next
+    std::list<queues::iterator> turns_;  // the tenants to serve, the next one first
     bool ends_when_idle_ = false;
     bool ends_now_ = false;
     std::vector<std::thread> threads_;
