@@ -28,7 +28,8 @@ std::string& embedded_model() {
     return directory;
 }
 
-// A folder with one of them has the model's words, with or without weights.
+// Files of a model's folder, weights or not, from which its tokenizer, or its template, can be
+// read.
 constexpr std::array tokenizer_files{"tokenizer.json"};
 constexpr std::array template_files{"tokenizer_config.json", "chat_template.jinja",
                                     "chat_template.json"};
@@ -124,7 +125,7 @@ std::string options::words_directory(std::span<const char* const> files) const {
     };
     if (std::ranges::any_of(files, has)) return named.string();
     const auto found = server::find_model(named.string(), server::model_places::of_environment());
-    // A template that is named needs no file of the model's.
+    // A folder with only a tokenizer suffices where --chat-template names the template.
     if (!found && has(tokenizer_files[0])) return named.string();
     return take(found).path;
 }

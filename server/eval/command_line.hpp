@@ -18,7 +18,8 @@
 
 namespace semantic::eval {
 
-/// Something the user gave cannot be used: one line on stderr, exit 1.
+/// Something that the user gave cannot be used. main() prints its text as one line on stderr and
+/// exits with 1.
 struct bad_input : std::runtime_error {
     using std::runtime_error::runtime_error;
 };
@@ -70,14 +71,16 @@ class options {
     }
     /// A whole number in a range. Throws bad_input naming the option otherwise.
     int number(const char* name, int least, int most) const;
-    /// What --model names, or the embedded model. Blocks. Throws bad_input.
+    /// The model that --model names, or the embedded one. Blocks. Throws bad_input.
     server::found_model model() const;
+    /// The path of model().
     std::string model_directory() const;
-    /// The folder that --model names, where it has one of the files; else model_directory().
+    /// The folder that --model names, where it has one of `files` (a tokenizer or template can be
+    /// used without weights); else model_directory().
     std::string words_directory(std::span<const char* const> files) const;
-    /// The model's; a GGUF's as --tokenizer-pre says. Throws bad_input.
+    /// The model's tokenizer; of a GGUF the kind that --tokenizer-pre says. Throws bad_input.
     engine::tokenizer tokenizer() const;
-    /// The model's, or the one that --chat-template names. Throws bad_input.
+    /// The model's chat template, or the one that --chat-template names. Throws bad_input.
     engine::chat_template chat_rules() const;
 
   private:
@@ -86,10 +89,10 @@ class options {
     boost::program_options::variables_map values_;
 };
 
-/// Where the embedded model was found when the program started; empty when nowhere.
+/// Sets the path of the embedded model, which is used without --model; empty: there is none.
 void set_embedded_model(std::string directory);
 
-/// Takes the value out of a result or throws its sentence.
+/// Returns: the value of a result. Throws bad_input with its error.
 template <class Value>
 Value take(storage::result<Value> result) {
     if (!result) throw bad_input(result.error().what);
@@ -97,14 +100,15 @@ Value take(storage::result<Value> result) {
 }
 
 std::string read_standard_input();
-/// "-" is standard input.
+/// The content of a file; "-" is standard input. Throws bad_input.
 std::string read_text_file(const std::string& path);
-/// A JSON array of token ids. `source` names it in errors.
+/// Parses a JSON array of token ids. `source` names it in errors. Throws bad_input.
 std::vector<storage::token_id> parse_ids(const std::string& json, const std::string& source);
 void print_ids(const std::vector<storage::token_id>& ids);
 /// Throws bad_input unless `name` is a KV recipe, 16, 8, 4, or default.
 void check_kv_name(const std::string& name);
-/// "16,k8r-v4r,default" as names, each of them as check_kv_name() wants it. `option`: for messages.
+/// The names in a list such as "16,k8r-v4r,default", checked by check_kv_name(). `option`: the
+/// option's name for errors. Throws bad_input.
 std::vector<std::string> parse_kv_list(const std::string& option, const std::string& list);
 
 /// One line on stderr that is rewritten in place; silent when stderr is no terminal.
@@ -112,6 +116,7 @@ class progress_line {
   public:
     explicit progress_line(std::string label);
     ~progress_line();
+    /// Rewrites the line: "LABEL: done of all, note".
     void show(std::size_t done, std::size_t all, const std::string& note = {});
 
   private:

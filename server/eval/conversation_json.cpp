@@ -18,17 +18,19 @@ using engine::role;
     throw bad_input(where + " " + why);
 }
 
+/// The value as an object. `where` names it in errors. Throws bad_input.
 const json::object& object_at(const json::value& value, const std::string& where) {
     if (!value.is_object()) refuse(where, "must be an object");
     return value.get_object();
 }
 
-/// Returns: null when the field is missing or null.
+/// The field of that name; null when it is missing or null.
 const json::value* find(const json::object& object, std::string_view name) {
     const json::value* value = object.if_contains(name);
     return value != nullptr && !value->is_null() ? value : nullptr;
 }
 
+/// The text of a field; empty when it is missing. Throws bad_input when it is no string.
 std::string text_at(const json::object& object, std::string_view name, const std::string& where) {
     const json::value* value = find(object, name);
     if (value == nullptr) return {};
@@ -36,7 +38,7 @@ std::string text_at(const json::object& object, std::string_view name, const std
     return std::string(value->get_string());
 }
 
-/// A list field's elements; none when it is missing.
+/// The elements of a list field; none when it is missing. Throws bad_input when it is no list.
 const json::array& list_at(const json::object& object, std::string_view name,
                            const std::string& where) {
     static const json::array none;
@@ -46,19 +48,20 @@ const json::array& list_at(const json::object& object, std::string_view name,
     return value->get_array();
 }
 
-/// Text that is JSON already, or a value to be written as JSON.
+/// A value as JSON text. A string is taken as such text already; {} where it is missing.
 std::string json_text(const json::value* value) {
     if (value == nullptr) return "{}";
     return value->is_string() ? std::string(value->get_string()) : json::serialize(*value);
 }
 
-/// {"type": "function", "function": {...}} or what is inside.
+/// The function's object in {"type": "function", "function": {...}}; the object itself where it has
+/// no such field.
 const json::object& function_of(const json::object& object, const std::string& where) {
     const json::value* inner = find(object, "function");
     return inner == nullptr ? object : object_at(*inner, where + ".function");
 }
 
-/// A string, or a list of text parts.
+/// The texts of a message's content: a string, or a list of text parts.
 std::vector<std::string> content_of(const json::object& message, const std::string& where) {
     const json::value* content = find(message, "content");
     if (content == nullptr) return {};
@@ -83,6 +86,7 @@ std::string joined(const std::vector<std::string>& texts) {
     return whole;
 }
 
+/// The bool of a field; `otherwise` when it is missing.
 bool flag_at(const json::object& object, std::string_view name, bool otherwise,
              const std::string& where) {
     const json::value* value = find(object, name);

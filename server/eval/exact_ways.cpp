@@ -18,13 +18,13 @@ namespace {
 using storage::kv_block_parts;
 using storage::token_id;
 
-constexpr int asked_every = 16;    // positions of the prefix; after it each one is compared
-constexpr int behind_prefix = 40;  // tokens
-constexpr int piece_tokens = 37;   // a prime: pieces end at any place of a group and of a block
-constexpr int read_singly = 8;     // tokens at the text's end, as an answer's are
+constexpr int asked_every = 16;   // positions of the prefix; after it each one is compared
+constexpr int after_prefix = 40;  // tokens
+constexpr int piece = 37;         // a prime: pieces end at any place of a group and of a block
+constexpr int read_singly = 8;    // tokens at the text's end, as an answer's are
 constexpr int one_thread_chunk = 256;
-constexpr int into_block = 101;  // where the text is parted: at no group's end
-constexpr int changed_at = 8;    // the token that is another one, to see that it is seen
+constexpr int into_block = 101;  // where the text is cut in its block: not at the end of a group
+constexpr int changed_at = 8;    // the position of the token that is changed as a test
 constexpr int changed_tokens = 64;
 constexpr std::byte overwritten{0x5a};
 constexpr char exported[] = "/exported.safetensors";
@@ -34,7 +34,7 @@ const storage::agent_id& agent() {
     return id;
 }
 
-/// The same tokens from another one on, which makes another text.
+/// The tokens rotated by `by`, which makes another text.
 std::vector<token_id> turned(std::vector<token_id> tokens, std::size_t by) {
     std::rotate(tokens.begin(), tokens.begin() + static_cast<std::ptrdiff_t>(by), tokens.end());
     return tokens;
@@ -49,8 +49,8 @@ exact_ways::exact_ways(offline_model& model, std::vector<token_id> tokens, std::
       vocabulary_(static_cast<std::size_t>(model.config().vocabulary)) {
     const int count = static_cast<int>(tokens_.size()), block = model.layout().block_tokens();
     if (count < tokens_min) throw std::invalid_argument("a text that is too short");
-    prefix_ = count - behind_prefix;
-    if (prefix_ % block == 0) --prefix_;  // else it would have no tail
+    prefix_ = count - after_prefix;
+    if (prefix_ % block == 0) --prefix_;  // its last block must not be full
     parting_ = (prefix_ / block - 1) * block + into_block;
     for (int at = 0; at < count; ++at)
         if (at >= prefix_ || at % asked_every == 0) asked_.push_back(at);
@@ -91,8 +91,6 @@ void exact_ways::on_one_thread(way_outcome& outcome) {
     read_on(outcome, one, *one.start(), static_cast<int>(tokens_.size()), one_thread_chunk);
 }
 
-// The text prefills in large parts while another one decodes, one prefills in small parts and one
-// joins late.
 void exact_ways::in_a_batch(way_outcome& outcome) {
     struct mate {
         std::vector<token_id> tokens;
@@ -130,13 +128,12 @@ void exact_ways::in_a_batch(way_outcome& outcome) {
     }
 }
 
-// The one whose memory it was goes another way first.
 void exact_ways::forked(way_outcome& outcome) {
     const std::size_t bytes = model_.config().state_bytes();
     offline_sequence owner(model_.pool(), blocks_, prefix_, bytes, prefix_state_);
     offline_sequence fork(model_.pool(), blocks_, prefix_, bytes, prefix_state_);
     const auto other = turned(tokens_, tokens_.size() / 2);
-    model_.run(owner, std::span(other).first(behind_prefix), {});
+    model_.run(owner, std::span(other).first(after_prefix), {});
     read_on(outcome, model_, fork, static_cast<int>(tokens_.size()), model_.chunk_tokens());
 }
 
@@ -158,7 +155,8 @@ void exact_ways::save_blocks() {
         state.states = keep_states();
         store->put(std::move(state));
         take(store->save(agent()));
-        // What is on disk now is what a process that is killed leaves: closing a store may write.
+        // Copied while the store is open, since closing it may write: so the copies are what a
+        // killed process leaves.
         for (const char* name : {"left", "left-too"})
             std::filesystem::copy(folder_ + "/saved", folder_ + "/" + name,
                                   std::filesystem::copy_options::recursive);
@@ -168,7 +166,6 @@ void exact_ways::save_blocks() {
     overwrite_free_frames();
 }
 
-/// The states of recurrent layers as a store keeps them; none where there are no such layers.
 std::vector<storage::kept_state> exact_ways::keep_states() {
     std::vector<storage::kept_state> kept;
     const storage::kv_layout& layout = model_.layout();
@@ -248,7 +245,7 @@ std::size_t exact_ways::first_asked(int position) const {
                                     asked_.begin());
 }
 
-// Block by block, since a share leaves out what is outside of the window.
+// Block by block, since share() leaves out blocks that are outside of a window.
 void exact_ways::read_blocks() {
     const int block = model_.layout().block_tokens();
     const auto sequence = model_.start();
@@ -263,7 +260,7 @@ void exact_ways::read_blocks() {
     blocks_.clear();
     while (sequence->token_count() < prefix_) {
         const int begin = sequence->token_count(), end = std::min(begin + block, prefix_);
-        // Where a group has no f16 rows any more, a sequence goes on at its beginning.
+        // A state is only valid where a group of f16 rows begins, so it is copied there.
         const int parting = model_.layout().group_start(parting_);
         if (begin < parting && parting < end) {
             read_to(parting);
@@ -286,7 +283,7 @@ void exact_ways::go_on(way_outcome& outcome, store_ptr store, int tokens) {
     auto state = store->find(agent());
     if (state == nullptr) throw bad_input(folder_ + ": what was saved there is gone");
     storage::restored_prefix back = take(store->restore(*state, tokens));
-    // With recurrent layers a memory goes on where a group of f16 rows begins.
+    // With recurrent layers a cut memory continues where a group of f16 rows begins.
     const bool is_parted = model_.layout().has_states() && tokens != prefix_;
     const int expected = is_parted ? model_.layout().group_start(tokens) : tokens;
     if (back.tokens != expected)

@@ -27,7 +27,7 @@ constexpr int tokens_default = 600;  // two blocks of 256 and a tail
 constexpr int read_tokens_max = 1 << 20;
 constexpr int chunk_tokens = 512;
 
-/// A new directory, which goes with all that is in it.
+/// A new directory, removed with its content at the end.
 class scratch_folder {
   public:
     scratch_folder() {
@@ -52,10 +52,11 @@ class scratch_folder {
 struct exactness_options {
     offline_options model;
     std::vector<std::string> kv;
-    bool all = false;  // of kv: what the model cannot have is left out
+    bool all = false;  // whether recipes that the model cannot have are skipped
     std::vector<token_id> tokens;
 };
 
+/// The tokens to read: of --text, or of the text that recipes are measured on.
 std::vector<token_id> read_tokens(const options& given) {
     const int wanted = given.number("tokens", exact_ways::tokens_min, read_tokens_max);
     const bool own = given.has("text");
@@ -94,7 +95,7 @@ exactness_options read_exactness_options(const options& given) {
     return read;
 }
 
-/// A row of the table. Returns: whether all bits were the same.
+/// Prints one row of the table. Returns: whether all bits were the same.
 bool print_row(const std::string& kv, const std::vector<way_outcome>& outcomes) {
     bool same = true;
     std::printf("| %s |", kv.c_str());
@@ -122,7 +123,7 @@ void print_head(const exact_ways& ways, std::size_t tokens,
     std::printf("\n");
 }
 
-/// The model with K and V as `kv` says, over the weights of `first` or, without one, loaded.
+/// A model that keeps K and V as `kv` says. It shares the weights of `first`; null: it loads them.
 std::unique_ptr<offline_model> make_model(const exactness_options& options, const std::string& kv,
                                           const offline_model* first) {
     if (first != nullptr) return std::make_unique<offline_model>(*first, kv);

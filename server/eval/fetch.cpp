@@ -15,9 +15,10 @@ namespace po = boost::program_options;
 
 namespace {
 
-constexpr std::chrono::seconds told_every{10};  // where stderr is no terminal
+constexpr std::chrono::seconds report_every{10};  // where stderr is no terminal
 
-/// Shows how far it is: one line that is rewritten on a terminal, a line now and then elsewhere.
+/// Shows the progress of a fetch: one line that is rewritten on a terminal, elsewhere a line every
+/// report_every.
 class fetch_progress {
   public:
     ~fetch_progress() { end(); }
@@ -27,9 +28,9 @@ class fetch_progress {
         if (terminal_) {
             std::fprintf(stderr, "\r%s\033[K", text.c_str());
             shown_ = true;
-        } else if (at - told_ >= told_every || now.done_bytes == now.all_bytes) {
+        } else if (at - reported_ >= report_every || now.done_bytes == now.all_bytes) {
             std::fprintf(stderr, "%s\n", text.c_str());
-            told_ = at;
+            reported_ = at;
         }
         std::fflush(stderr);
     }
@@ -41,7 +42,7 @@ class fetch_progress {
   private:
     const bool terminal_ = ::isatty(STDERR_FILENO) == 1;
     bool shown_ = false;
-    std::chrono::steady_clock::time_point told_{};
+    std::chrono::steady_clock::time_point reported_{};
     server::hub_rate rate_;
 };
 

@@ -9,7 +9,8 @@
 
 namespace semantic::eval {
 
-/// As each command's run. The first word may be the model's name without --name. Throws bad_input.
+/// Runs the command, as command::run. The first word may be the model's name without --name. Throws
+/// bad_input.
 int run_fetch(const command& self, const std::vector<std::string>& words);
 
 }  // namespace semantic::eval

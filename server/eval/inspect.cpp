@@ -58,7 +58,8 @@ std::string recurrent_of(const engine::model_config& config) {
            " layers: " + kind;
 }
 
-/// "model.visual: 12, mtp: 15": tensors, by the beginnings of their names.
+/// The number of tensors that are left out, by the beginnings of their names: "model.visual: 12,
+/// mtp: 15".
 std::string left_out_of(const model_report& report) {
     std::map<std::string, int> counts;
     for (const std::string& name : report.left_out) {
@@ -161,6 +162,7 @@ json::object json_of(const model_report& report) {
     return out;
 }
 
+/// Prints a line of the text form: a name and what it says.
 void print_line(const char* name, const std::string& text) {
     std::printf("%-14s %s\n", name, text.c_str());
 }

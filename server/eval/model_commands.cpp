@@ -20,7 +20,8 @@ namespace {
 
 constexpr int tokens_limit = 1 << 24;
 
-/// "all", or positions separated by commas; ascending, each once.
+/// Parses "all" or positions separated by commas. Returns: them ascending, each once. Throws
+/// bad_input.
 std::vector<int> parse_positions(const std::string& list, std::size_t token_count) {
     std::vector<int> positions(token_count);
     if (list == "all") {
@@ -65,6 +66,7 @@ void write_logits(const std::string& path, const std::vector<int>& positions,
     if (!out) throw bad_input(path + ": writing failed");
 }
 
+/// Adds the options of commands that compute one sequence.
 void add_sequence_options(options& given) {
     given.add_compute();
     given.add()("tokens", po::value<std::string>()->required()->value_name("FILE"),
@@ -93,6 +95,7 @@ offline_options model_options(const options& given, std::size_t tokens_max) {
     return options;
 }
 
+/// The token ids in the file of --tokens. Throws bad_input.
 std::vector<storage::token_id> prompt_of(const options& given) {
     const auto& path = given.get<std::string>("tokens");
     auto ids = parse_ids(read_text_file(path), path == "-" ? "standard input" : path);

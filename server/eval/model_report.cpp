@@ -24,6 +24,7 @@ namespace {
 constexpr int report_block_tokens = 256;
 constexpr std::uint64_t tokenizer_bytes_max = std::uint64_t{64} << 20;
 
+/// Collects the report. A step that fails adds a problem, and the others go on.
 class inspection {
   public:
     inspection(const options& given, std::uint64_t pool_bytes) : given_(given) {
@@ -60,19 +61,20 @@ class inspection {
   private:
     const std::string& path() const { return report_.model.path; }
 
-    /// Runs `body`; a complaint becomes a problem, reported once.
+    /// Runs `body`. An exception becomes a problem of the report, once.
     template <class Body>
     void attempt(Body&& body) {
         try {
             body();
         } catch (const std::exception& error) {
             const std::string problem = error.what();
-            const auto& told = report_.problems;
-            if (std::find(told.begin(), told.end(), problem) == told.end())
+            const auto& known = report_.problems;
+            if (std::find(known.begin(), known.end(), problem) == known.end())
                 report_.problems.push_back(problem);
         }
     }
 
+    /// Counts a tensor of this type.
     void count(const std::string& type, std::uint64_t bytes, bool is_read) {
         auto& counted = types_[type];
         counted.name = type;
@@ -81,6 +83,7 @@ class inspection {
         counted.is_read = is_read;
     }
 
+    /// Lists the counted types, the largest first.
     void list_types() {
         for (auto& [name, type] : types_) report_.types.push_back(type);
         std::sort(report_.types.begin(), report_.types.end(),
@@ -158,7 +161,7 @@ class inspection {
         return *found;
     }
 
-    /// As the server does before it loads a model. Requires: a model whose files are right.
+    /// Plans the memory as the server does before it loads a model. Requires: no problem was found.
     void plan_memory() {
         attempt([&] {
             server::config settings;
@@ -187,7 +190,7 @@ class inspection {
         }
     }
 
-    /// Requires: a model that loads.
+    /// Loads the model and measures what each recipe costs. Requires: no problem was found.
     void measure_kv(const std::string& tokenizer_pre) {
         attempt([&] {
             offline_options options;
@@ -212,6 +215,7 @@ class inspection {
         });
     }
 
+    /// Why a recipe has no score; empty: it has one.
     static std::string why_not_measured(const kv_cost& cost, const engine::recipe_score& best) {
         if (!cost.score) return "no candidate";
         if (cost.score->is_measured()) return "";
@@ -231,6 +235,7 @@ class inspection {
         tokenizer_facts facts;
         facts.kind = kind_.empty() ? kind_of_folder() : kind_;
         facts.vocabulary = tokenizer.vocabulary();
+        // What the tokenizer puts in front of a text: all tokens before those of the plain text.
         const auto plain = tokenizer.encode("a"), whole = tokenizer.encode("a", true);
         const auto at = std::search(whole.begin(), whole.end(), plain.begin(), plain.end());
         for (auto id = whole.begin(); at != whole.end() && id != at; ++id)

@@ -82,7 +82,6 @@ offline_model::offline_model(const offline_model& other, const std::string& kv, 
     take_recipe(*other.model_);
 }
 
-/// Of the pool.
 std::size_t offline_model::frames(const storage::kv_layout& layout) const {
     const auto blocks =
         static_cast<std::size_t>((options_.tokens_max + offline_block_tokens - 1) / block_tokens);
@@ -91,11 +90,9 @@ std::size_t offline_model::frames(const storage::kv_layout& layout) const {
             2 * layout.wide_frames() + 4 * layout.state_frames());
 }
 
-/// Asks the server's own memory plan whether weights, scratch and the pool fit what this machine or
-/// --memory-limit-mb allows; bad_input, with the plan's words, where they do not. Runs before any
-/// weight is read.
 void offline_model::check_memory() const {
-    server::config settings;  // of a server without clients that does what these commands do
+    // Settings of a server without clients that does what these commands do.
+    server::config settings;
     settings.memory_limit_mb = options_.memory_limit_mb;
     settings.weights = options_.weights;
     settings.packed_weights = false;
@@ -103,8 +100,7 @@ void offline_model::check_memory() const {
     settings.max_batch = options_.chunk_tokens;  // whose logits may all be asked for
     settings.max_connections = 0;
     settings.body_limit_mb = 0;
-    // Where no recipe is named, one is measured, next to a reference of 16 bits: the largest that
-    // there is.
+    // Where no recipe is named one is measured, with a reference of 16 bits, the largest recipe.
     const auto named = storage::find_kv_recipe(options_.kv);
     const auto layout = make_layout(config_, named.value_or(storage::kv_recipe(16)));
     const std::uint64_t pool = frames(layout) * layout.frame_bytes();
@@ -126,7 +122,7 @@ void offline_model::take_recipe(const engine::transformer& weights) {
     pool_ = std::make_unique<storage::block_pool>(layout, frames(layout) * layout.frame_bytes());
     const engine::transformer_limits limits{options_.chunk_tokens, options_.chunk_tokens,
                                             options_.compensated};
-    // Inside, so that its work is cut for the arena's threads.
+    // On the arena, so that the model divides its work by the arena's threads.
     arena_->run([&] { model_ = take(weights.with_layout(layout, limits, chosen.keys)); });
 }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// A model without a server: a sequence prefilled in chunks, or steps of several.
-// Owner: a command. Thread: one.
+// A model that commands use without a server: for one sequence that is read in chunks, or for steps
+// of several. Owner: a command. Thread: one.
 
 #include <functional>
 #include <memory>
@@ -28,17 +28,17 @@ struct offline_options {
     std::string weights = "native";   // or q8, q4: what matrices are quantised to
     bool compensated = false;         // transformer_limits::compensated
     std::string tokenizer_pre = {};   // engine_options::tokenizer_pre, where kv is "default"
-    int sequences = 1;                // of tokens_max tokens each, that the pool has room for
+    int sequences = 1;                // of tokens_max tokens each, for which the pool has room
     std::size_t memory_limit_mb = 0;  // of the process; 0: the machine's, and its group's
 };
 
 class offline_model {
   public:
-    /// Blocks. Throws bad_input with the sentence of what is wrong, also where the memory does not
-    /// suffice: before the weights are read.
+    /// Loads the model. Throws bad_input with one sentence where it cannot; where the memory does
+    /// not suffice, before weights are read. Blocks.
     explicit offline_model(const offline_options& options);
-    /// The same weights with K and V kept as `kv` says, on the same threads or on so many of its
-    /// own. Throws bad_input.
+    /// A model with the same weights that keeps K and V as `kv` says. `threads`: its own threads;
+    /// 0: those of `other`. Throws bad_input.
     offline_model(const offline_model& other, const std::string& kv, int threads = 0);
 
     const engine::model_config& config() const noexcept { return config_; }
@@ -47,7 +47,7 @@ class offline_model {
     int chunk_tokens() const noexcept { return options_.chunk_tokens; }
     const storage::kv_layout& layout() const noexcept { return pool_->layout(); }
     storage::block_pool& pool() noexcept { return *pool_; }
-    /// The recipe's name.
+    /// The name of the KV recipe.
     std::string kv() const { return std::string(storage::name_of(layout().recipe())); }
     /// Runs `body` on the model's threads.
     void compute(const std::function<void()>& body) { arena_->run(body); }
@@ -55,9 +55,11 @@ class offline_model {
     /// What each recipe costs the model. Throws bad_input.
     const std::vector<engine::recipe_score>& measure_recipes() { return calibrate(*model_).scores; }
 
+    /// A new, empty sequence.
     std::unique_ptr<offline_sequence> start() const;
-    /// Appends `ids`. Returns: the logits at `wanted`, ascending indices into `ids`. Shape:
-    /// [wanted, vocabulary].
+    /// Appends `ids` to the sequence, in chunks. `wanted`: ascending indices into `ids`.
+    /// `on_progress`: gets the number of ids that are done. Returns: the logits at `wanted`, as
+    /// [wanted, vocabulary]. Throws bad_input.
     std::vector<float> run(offline_sequence& sequence, std::span<const storage::token_id> ids,
                            std::span<const int> wanted,
                            const std::function<void(std::size_t)>& on_progress = {});
@@ -69,11 +71,15 @@ class offline_model {
                                           std::span<const storage::token_id> stops = {});
 
   private:
-    /// Throws bad_input where weights, scratch and K and V do not fit.
+    /// Throws bad_input, with the server's memory plan, where weights, scratch and pool do not fit.
+    /// Runs before weights are read.
     void check_memory() const;
+    /// The frames of a pool for the options' sequences.
     std::size_t frames(const storage::kv_layout& layout) const;
-    /// Makes model_, over the weights of `weights`, and its pool, as options_.kv says.
+    /// Makes model_ and its pool for the recipe in options_.kv, with the weights of `weights`.
+    /// Measures the recipe where none is named.
     void take_recipe(const engine::transformer& weights);
+    // Measures what each recipe costs; once for all models with the same weights.
     const engine::calibration& calibrate(const engine::transformer& weights);
 
     offline_options options_;

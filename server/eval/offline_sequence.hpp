@@ -17,8 +17,8 @@ namespace semantic::eval {
 
 class offline_sequence {
   public:
-    /// Goes on after `tokens` tokens whose K and V are `blocks` and whose state is `state`, which
-    /// is copied. Requires: `state` has state_bytes bytes, or none where `tokens` is 0.
+    /// Begins after `tokens` tokens with the K and V `blocks` and the state `state`, which is
+    /// copied. Requires: `state` has state_bytes bytes, or none where `tokens` is 0.
     offline_sequence(storage::block_pool& pool, std::vector<storage::kv_block_parts> blocks,
                      int tokens, std::size_t state_bytes, std::span<const std::byte> state = {})
         : kv_(pool, std::move(blocks), tokens), state_(state_bytes), next_state_(state_bytes) {
@@ -27,10 +27,11 @@ class offline_sequence {
 
     storage::kv_sequence& kv() noexcept { return kv_; }
     int token_count() const noexcept { return kv_.token_count(); }
-    /// After all tokens so far; of no bytes where the model has no recurrent layers.
+    /// The recurrent state after all tokens so far; empty where the model has no recurrent layers.
     std::span<const std::byte> state() const noexcept { return {state_.data(), state_.count()}; }
 
-    /// A step of these tokens; finish_step() follows when it was run.
+    /// A step of these tokens, for offline_model::step(); call finish_step() after it. `logits_at`:
+    /// indices into `tokens`. `logits`: room for their logits.
     engine::sequence_step begin_step(std::span<const storage::token_id> tokens,
                                      std::span<const int> logits_at, float* logits) {
         engine::sequence_step step{tokens, &kv_, logits_at, logits};
@@ -38,6 +39,7 @@ class offline_sequence {
         step.next_state = next_state_.data();
         return step;
     }
+    /// Takes the state that the step has computed.
     void finish_step() noexcept { std::swap(state_, next_state_); }
 
   private:

@@ -30,7 +30,8 @@ using engine::read_logits;
 using engine::score_sum;
 using storage::token_id;
 
-// The most bytes of logits of one piece of a window in one form; two are in memory at a time.
+// The most bytes of logits of one piece of a window for one KV form; two forms' are in memory at a
+// time.
 constexpr std::size_t piece_bytes = std::size_t{64} << 20;
 constexpr int piece_tokens_max = 512;
 constexpr int context_default = 8192;
@@ -38,7 +39,7 @@ constexpr double tail_share = 0.999;
 constexpr double two_sided_95 = 1.96;
 constexpr int first_depth = 512;  // positions of the first bucket; each next one ends twice as far
 
-/// A way to keep K and V, and what it scored.
+/// One way to keep K and V, and its scores.
 struct kv_form {
     std::string name;  // as the user spelled it
     std::string recipe;
@@ -47,6 +48,8 @@ struct kv_form {
     std::vector<score_sum> by_depth;
     std::vector<float> divergences;  // [positions]
 
+    /// Adds the score of a position, also to the bucket of its depth: 0 to 511, 512 to 1023, then
+    /// twice as far each.
     void add(const position_score& score, int position) {
         all.add(score);
         divergences.push_back(static_cast<float>(score.divergence));
@@ -57,10 +60,10 @@ struct kv_form {
     }
 };
 
-/// Windows of a text, each read from an empty cache.
+/// The windows of a text; each is read into an empty cache.
 struct window_plan {
     std::vector<token_id> tokens;
-    std::optional<token_id> first;  // takes the place of each window's first token
+    std::optional<token_id> first;  // replaces each window's first token: a begin-of-text token
     int context = 0;
     int scored_from = 0;  // the first position whose prediction counts
 
@@ -84,7 +87,7 @@ struct perplexity_options {
     std::string csv;  // empty: none
 };
 
-/// The token that the tokenizer puts in front of a text, if it does.
+/// The token that the tokenizer puts in front of a text; nothing: none.
 std::optional<token_id> first_token(const engine::tokenizer& tokenizer) {
     const auto plain = tokenizer.encode("a"), whole = tokenizer.encode("a", true);
     const auto at = std::search(whole.begin(), whole.end(), plain.begin(), plain.end());
@@ -113,7 +116,7 @@ window_plan plan_windows(const perplexity_options& options, const engine::tokeni
     return plan;
 }
 
-/// The first form loads the weights, which all share.
+/// Makes the models. The first one loads the weights, which all share.
 std::vector<kv_form> make_forms(const perplexity_options& options) {
     std::vector<kv_form> forms;
     for (const std::string& name : options.kv) {
@@ -132,8 +135,8 @@ std::vector<kv_form> make_forms(const perplexity_options& options) {
     return forms;
 }
 
-/// Runs one window through all forms in step, piece by piece, so that the logits of no more than
-/// a piece are in memory.
+/// Runs a window through all forms, one piece after the other, so that only a piece's logits are in
+/// memory.
 class window_reader {
   public:
     window_reader(std::vector<kv_form>& forms, const window_plan& plan)
@@ -159,6 +162,7 @@ class window_reader {
         return std::span(logits).subspan(index * vocabulary_, vocabulary_);
     }
 
+    /// Runs a piece through all forms; the first form is the reference for the scores.
     void read_piece(int begin, int end) {
         const int scored = std::clamp(plan_.scored_from, begin, end);
         std::vector<int> wanted(static_cast<std::size_t>(end - scored));
@@ -189,6 +193,7 @@ class window_reader {
             form.add(scores[r], first + static_cast<int>(r));
     }
 
+    /// Calls `body` for each row on the model's threads.
     void for_rows(std::size_t rows, const std::function<void(std::size_t)>& body) {
         forms_.front().model->compute([&] {
             tasks_.together([&] {
@@ -206,7 +211,7 @@ class window_reader {
     std::vector<std::unique_ptr<offline_sequence>> sequences_;
 };
 
-/// Bytes of K and V a token, of those at 16 bit.
+/// The bytes of K and V for a token as a share of those at 16 bits.
 double kv_bytes_share(const kv_form& form) {
     const auto& layout = form.model->layout();
     const auto plain =
@@ -276,7 +281,7 @@ void write_csv(const std::string& path, const std::string& model,
     if (!out) throw bad_input("--csv " + path + ": writing failed");
 }
 
-/// Before the work, so that hours of it are not lost for a folder that is not there.
+/// Checks that the CSV file can be written before hours of work. Throws bad_input.
 void check_csv(const std::string& path) {
     if (!path.empty() && !std::ofstream(path, std::ios::app))
         throw bad_input("--csv " + path + ": cannot be written");

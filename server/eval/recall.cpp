@@ -32,7 +32,7 @@ struct recall_case {
     int context_tokens = 0;  // the nominal length it is counted under
     std::vector<token_id> prompt;
     std::string expect;
-    bool length_as_told = true;  // the file's prompt_tokens, when there, is the prompt's length
+    bool has_listed_length = true;  // the prompt is as long as the file's prompt_tokens says
 };
 
 struct recall_options {
@@ -47,6 +47,7 @@ std::string lower(std::string_view text) {
     return out;
 }
 
+/// Parses one line of the cases file. `where` names it in errors. Throws bad_input.
 recall_case parse_case(const std::string& line, const std::string& where,
                        const engine::chat_template& rules, const engine::tokenizer& tokenizer) {
     boost::system::error_code ec;
@@ -65,8 +66,8 @@ recall_case parse_case(const std::string& line, const std::string& where,
     if (out.context_tokens < 0) throw bad_input(where + ": context_tokens must be a number");
     out.prompt = tokenizer.encode(take(rules.render(parse_conversation(root, where))));
     out.expect = lower(std::string_view(expect->get_string()));
-    out.length_as_told = number("prompt_tokens") < 0 ||
-                         number("prompt_tokens") == static_cast<int>(out.prompt.size());
+    out.has_listed_length = number("prompt_tokens") < 0 ||
+                            number("prompt_tokens") == static_cast<int>(out.prompt.size());
     return out;
 }
 
@@ -91,11 +92,13 @@ std::vector<recall_case> load_cases(const recall_options& options,
     return cases;
 }
 
+/// How many facts were asked for, and how many the model knew.
 struct score {
     int asked = 0;
     int known = 0;
 };
 
+/// The results with one KV recipe.
 struct column {
     std::string kv;
     std::map<int, score> by_length;
@@ -103,6 +106,7 @@ struct column {
     std::string machine;
 };
 
+/// Asks all cases with one KV recipe. A fact is known where the answer contains it.
 column run_column(const recall_options& options, const std::string& kv,
                   const std::vector<recall_case>& cases, const engine::tokenizer& tokenizer,
                   const std::vector<token_id>& template_stops) {
@@ -138,6 +142,7 @@ column run_column(const recall_options& options, const std::string& kv,
     return out;
 }
 
+/// Prints one row. `context_tokens`: of the cases that count; -1: all.
 void print_row(const std::string& name, const std::vector<column>& columns, int context_tokens) {
     std::printf("%9s", name.c_str());
     bool first = true;
@@ -168,7 +173,7 @@ void print_table(const std::vector<column>& columns, const std::vector<recall_ca
     for (const column& each : columns) std::printf("%11.1f", each.seconds);
     std::printf("\n");
     const auto odd = std::count_if(cases.begin(), cases.end(),
-                                   [](const recall_case& c) { return !c.length_as_told; });
+                                   [](const recall_case& c) { return !c.has_listed_length; });
     if (odd > 0)
         std::printf("%td prompts are not as long as the file says: template or tokenizer differ\n",
                     odd);

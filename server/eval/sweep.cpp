@@ -19,6 +19,7 @@ constexpr int days_max = 365 * 10;
 
 unsigned long long printed(std::uint64_t number) { return number; }
 
+/// Opens the object store. Throws bad_input.
 std::unique_ptr<storage::object_store> open(const std::string& url, const std::string& key_file) {
     auto opened =
         storage::open_object_store(url, storage::process_environment, storage::posix_file_system());
