@@ -32,7 +32,7 @@ double seconds_between(clock::time_point from, clock::time_point to) {
     return std::chrono::duration<double>(to - from).count();
 }
 
-/// What several answers have in common until the last of them has ended.
+/// What the coroutines of generate_all() share until the last one has ended.
 struct gathering {
     std::vector<generation> results;
     std::size_t open_count;
@@ -85,7 +85,8 @@ net::awaitable<generation> chat_client::generate(generation_request request) {
     if (dialect_ == api::anthropic) call.headers.emplace_back("X-Session-ID", request.session);
     call.headers.emplace_back("Accept", "text/event-stream");
 
-    // Arrival times are kept against the run's start: the moment of sending is known only later.
+    // Times are taken since the run's start, because the moment of sending is known only later;
+    // they are made relative to it at the end.
     sse_parser parser;
     stream_reader reader(dialect_);
     std::optional<double> first_byte;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// One server seen through one API: answers with their times, token counts, memory.
+// A client of one server through one API: gets answers with their times, token counts and memory.
 // Thread: that of the io_context. Errors: those of http_client.
 
 #include <boost/asio/awaitable.hpp>
@@ -29,9 +29,10 @@ struct client_settings {
     boost::json::object extra_body;
     std::chrono::seconds run_limit{600};
     std::chrono::seconds request_limit{300};
-    std::int64_t context_max = 0;  // 0: what the server says
+    std::int64_t context_max = 0;  // tokens; 0: what the server says
 };
 
+/// A request that is sent some time after the others of its group.
 struct timed_request {
     generation_request request;
     std::chrono::duration<double> delay{0};  // after the others' common start
@@ -42,36 +43,39 @@ class chat_client {
     chat_client(boost::asio::io_context& io, const client_settings& settings,
                 clock::time_point run_start);
 
-    /// Settles the model's name and the longest context. Errors: also when the server lists no
-    /// model and none was named.
+    /// Asks the server for the model's name and its longest context. Errors: also when the server
+    /// lists no model and none was named.
     boost::asio::awaitable<void> open();
     const std::string& model() const noexcept { return model_; }
-    /// 0: unknown.
+    /// The longest context of the model, in tokens; 0: unknown.
     std::int64_t context_max() const noexcept { return context_max_; }
 
+    /// Sends the request and reads its streamed answer to the end.
     boost::asio::awaitable<generation> generate(generation_request request);
-    /// All at the same time, each after its delay; in the order given. Errors: the first that any
-    /// met, once all have ended.
+    /// Sends all requests, each after its delay, and waits for all answers. Returns: them in the
+    /// order of the requests. Errors: the first that any met, once all have ended.
     boost::asio::awaitable<std::vector<generation>> generate_all(
         std::vector<timed_request> requests);
 
-    /// Tokens of a conversation by the server's own count; none where the server has no such route.
+    /// Counts the tokens of a conversation on the server; nothing where it has no such route.
     boost::asio::awaitable<std::optional<std::int64_t>> count_tokens(std::vector<message> messages);
     /// Moves the session's memory out of RAM. Returns: whether the server did so.
     boost::asio::awaitable<bool> evict(std::string session);
-    /// The text of /metrics; none where there is none.
+    /// The text of /metrics; nothing where the server has none.
     boost::asio::awaitable<std::optional<std::string>> metrics();
     /// Waits until the server lists its models again. Errors: server_error after `limit`.
     boost::asio::awaitable<void> wait_until_ready(std::chrono::seconds limit);
-    /// Posts `body` and hands each event of the reply to `sink`, with its time since the request
-    /// was sent. Returns: the time to the end. Errors: sse_error, and those of `sink`.
+    /// Posts `body` and calls `sink` with each event of the reply and its time since the request
+    /// was sent, in seconds. Returns: the time to the end, in seconds. Errors: sse_error, and those
+    /// of `sink`.
     boost::asio::awaitable<double> stream_events(
         std::string path, std::string body, std::function<void(const sse_event&, double)> sink);
-    /// Errors: also when the server does not do it.
+    /// Sends a DELETE. Errors: also when the server refuses it.
     boost::asio::awaitable<void> remove(std::string path);
+    /// Waits for this time.
     boost::asio::awaitable<void> pause(std::chrono::duration<double> time);
 
-    /// Errors: time_is_up when the run's end has come.
+    /// Throws time_is_up when the run's end has come.
     void check_time() const;
 
   private:

@@ -25,7 +25,7 @@ constexpr auto use_tuple = net::as_tuple(net::use_awaitable);
 constexpr std::size_t reply_bytes_max = std::size_t{16} << 20U;
 constexpr std::size_t error_bytes_shown = 2'000;
 
-/// The deadline of one request and how to say that it passed.
+/// The deadline of one request, which may be that of the run, and the error when it has passed.
 struct request_clock {
     std::string address;
     std::chrono::seconds limit;

@@ -37,18 +37,19 @@ struct http_reply {
 
 class http_client {
   public:
-    /// Takes each piece of a streamed body with the time of its arrival.
+    /// Gets each piece of a streamed body with the time of its arrival.
     using piece_sink = std::function<void(std::string_view, clock::time_point)>;
 
-    /// `headers` go with every request. No request runs beyond `run_end`.
+    /// `headers`: sent with every request. `request_limit`: for one request. No request runs beyond
+    /// `run_end`.
     http_client(boost::asio::io_context& io, server_url url, header_list headers,
                 std::chrono::seconds request_limit, clock::time_point run_end);
 
-    /// Returns: any reply, whatever its status.
+    /// Sends a request. Returns: the reply, whatever its status.
     boost::asio::awaitable<http_reply> fetch(http_request request);
 
-    /// Hands a 200 reply's body to `sink` as it arrives. Returns: when the request had been sent.
-    /// Errors: also any other status, with the body that came with it.
+    /// Sends a request and calls `sink` with the body of a 200 reply as it arrives. Returns: when
+    /// the request was sent. Errors: also for any other status, with the reply's body.
     boost::asio::awaitable<clock::time_point> stream(http_request request, piece_sink sink);
 
     clock::time_point run_end() const noexcept { return run_end_; }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Server-sent events: bytes as they arrive to whole events. Pure.
-// Source: https://html.spec.whatwg.org/multipage/server-sent-events.html, "Interpreting an event
-// stream". Line ends are LF, CRLF or CR, and a read may end anywhere, also between CR and LF.
+// Parses server-sent events from bytes as they arrive. Pure. Source:
+// https://html.spec.whatwg.org/multipage/server-sent-events.html, "Interpreting an event stream".
+// Line ends are LF, CRLF or CR, and a read may end anywhere, also between CR and LF.
 
 #include <cstddef>
 #include <stdexcept>
@@ -16,7 +16,7 @@ struct sse_event {
     std::string data;  // lines joined by LF
 };
 
-/// A line or an event that no honest server sends.
+/// A line or an event that is longer than any server should send.
 class sse_error : public std::runtime_error {
   public:
     using std::runtime_error::runtime_error;
@@ -41,16 +41,17 @@ class sse_parser {
     }
 
   private:
-    /// Moves bytes up to a line end into line_. Returns: whether the line is whole.
+    /// Moves bytes up to the next line end from `bytes` into line_. Returns: whether the line is
+    /// whole.
     bool take_line(std::string_view& bytes);
-    /// Interprets line_. Returns: whether event_ is whole.
+    /// Adds line_ to event_, and clears it. Returns: whether event_ is whole.
     bool end_line();
     void reset_event();
 
     std::string line_;
     sse_event event_;
     bool has_data_ = false;
-    bool after_cr_ = false;   // a LF that follows belongs to the same line end
+    bool after_cr_ = false;   // the last line ended with CR: a LF that follows belongs to that end
     bool first_line_ = true;  // may carry a byte order mark
 };
 

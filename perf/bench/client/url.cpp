@@ -26,7 +26,7 @@ std::uint16_t parse_port(std::string_view url, std::string_view text) {
 }
 
 std::vector<std::string> loopback_addresses(std::string_view url, const std::string& host) {
-    // Not asked of a resolver, which might be configured otherwise.
+    // No resolver is asked, since it could be configured to give another address.
     if (host == "localhost") return {"127.0.0.1", "::1"};
     boost::system::error_code error;
     const auto address = boost::asio::ip::make_address(host, error);

@@ -13,6 +13,7 @@ namespace net = boost::asio;
 
 namespace {
 
+/// burst::together_speed.
 double speed_together(const std::vector<generation>& answers) {
     double from = 0, to = answers.front().sent_at + answers.front().last_s;
     for (const generation& g : answers) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// What keys and values would take at 16 bit, to hold the server's figures against.
+// The size of keys and values at 16 bits, to compare the server's figures with.
 
 #include <boost/json/object.hpp>
 
@@ -11,13 +11,13 @@
 
 namespace semantic::bench {
 
-/// Bytes of K and V of one token over all layers at 16 bit, windows ignored. Returns: 0 for a model
-/// with latent attention, or when the config does not say it.
+/// The bytes of K and V of one token over all layers at 16 bits; windows are ignored. Returns: 0
+/// for a model with latent attention, or where the config does not say it.
 double fp16_token_bytes(const boost::json::object& config);
-/// Blocks. The same of a config.json. Errors: std::runtime_error that names the file.
+/// As above, for the config.json at `path`. Blocks. Errors: std::runtime_error that names the file.
 double fp16_token_bytes(const std::string& path);
 
-/// How much less than `whole` that is, in per cent; an empty cell when either is not known.
+/// By how many per cent `bytes` is less than `whole`; an empty cell when either is not known.
 cell saved_cell(const std::optional<double>& bytes, double whole);
 
 }  // namespace semantic::bench

@@ -16,9 +16,10 @@ namespace {
 
 namespace net = boost::asio;
 
-// Template tokens around a turn, and the error of the ruler.
+// Allows for the template's tokens around a turn and the error of the ruler.
 constexpr std::int64_t slack_tokens = 64;
-// A chat template's own opening may be reused by any prompt; more than that was not cold.
+// So many tokens of a cold prompt may be reused, since every prompt has the chat template's
+// opening.
 constexpr std::int64_t cold_reuse_max = 64;
 constexpr std::chrono::seconds restart_limit{120};
 
@@ -54,7 +55,7 @@ net::awaitable<void> bench_run::prepare() {
         const std::string text = cold_prompt(random_id(), next_seed(), i == 0 ? few : many);
         generation_request request = ask(talk, text, i == 0 ? 4 : 1);
         const auto count = co_await client.count_tokens(talk.messages);
-        // The short one also warms the server up; it is no sample.
+        // The short request also warms the server up and is no sample.
         if (i == 0 || !count) {
             const generation answer = co_await client.generate(std::move(request));
             counted[i] = answer.prompt_tokens;

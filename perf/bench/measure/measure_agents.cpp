@@ -18,17 +18,19 @@ namespace net = boost::asio;
 
 constexpr double to_ms = 1000;
 
-/// B's part in the staggered measurement.
+/// The case of one kind of B, which arrives while A is answered. Times are seconds to B's first
+/// token.
 struct newcomer {
     const char* name;
     double alone_s = 0;
-    double beside_s = 0;
-    double in_line_s = 0;  // if it had waited for A's end
-    generation b{};        // next to A
+    double with_a_s = 0;
+    double in_line_s = 0;  // if B had waited for A's end
+    generation b{};        // while A is answered
     generation a{};
 };
 
-/// A's gaps that overlap the time in which B waited for its first token.
+/// The times between A's tokens, in seconds, that overlap the time in which B waited for its first
+/// token.
 std::vector<double> gaps_during(const generation& a, const generation& b) {
     const double from = b.sent_at;
     const double to = b.sent_at + b.first_s;
@@ -41,7 +43,7 @@ std::vector<double> gaps_during(const generation& a, const generation& b) {
     return gaps;
 }
 
-/// A conversation for B and the text it comes with.
+/// A conversation for B, with a past where `name` is "warm", and the text that it sends.
 net::awaitable<std::pair<conversation, std::string>> make_newcomer(bench_run& run,
                                                                    std::string name) {
     conversation talk = run.new_conversation();
@@ -74,7 +76,7 @@ net::awaitable<void> measure_newcomer(bench_run& run, newcomer& n) {
     n.a = answers[1];
     run.settle(a_talk, n.a, std::string("A beside B ") + n.name, length);
     run.out.samples.push_back({phase + " beside A", length, n.b});
-    n.beside_s = n.b.first_s;
+    n.with_a_s = n.b.first_s;
     n.in_line_s = std::max(0.0, n.a.sent_at + n.a.end_s - n.b.sent_at) + n.alone_s;
     if (n.a.sent_at + n.a.last_s < n.b.sent_at + n.b.first_s) {
         run.out.note(std::string("A had ended before the first token of B ") + n.name +
@@ -166,7 +168,7 @@ net::awaitable<void> measure_staggered(bench_run& run) {
             newcomer& n = cases[i];
             co_await measure_newcomer(run, n);
             b_table.rows.push_back({n.name, n.b.prompt_tokens, n.b.cached_tokens, n.alone_s,
-                                    n.beside_s, n.in_line_s, ratio_cell(n.beside_s, n.alone_s)});
+                                    n.with_a_s, n.in_line_s, ratio_cell(n.with_a_s, n.alone_s)});
             const summary itl = summarise(gaps_during(n.a, n.b));
             a_table.rows.push_back({n.name, n.a.first_s, speed_cell(n.a.decode_speed()),
                                     static_cast<std::int64_t>(itl.count), ms_cell(itl, itl.p50),
@@ -175,7 +177,7 @@ net::awaitable<void> measure_staggered(bench_run& run) {
             if (r > 0) continue;
             const auto x = static_cast<double>(i);
             p.lines[0].points.emplace_back(x, n.alone_s);
-            p.lines[1].points.emplace_back(x, n.beside_s);
+            p.lines[1].points.emplace_back(x, n.with_a_s);
             p.lines[2].points.emplace_back(x, n.in_line_s);
         }
     }

@@ -21,14 +21,15 @@ constexpr double to_kib = 1.0 / 1024;
 constexpr double to_gb = 1e-9;
 constexpr double to_mb = 1e-6;
 
+/// A turn, and how the server's counters grew by it.
 struct written_turn {
     generation answer;
     std::optional<double> bytes;       // written
-    std::optional<double> ram_bytes;   // more in RAM than before
-    std::optional<double> disk_bytes;  // more in the directory than before
+    std::optional<double> ram_bytes;   // growth of what is held in RAM
+    std::optional<double> disk_bytes;  // growth of the cache directory
 };
 
-/// One turn, and what has changed once the server has written what it writes because of it.
+/// Takes a turn, and reads the counters once the server has written what it writes for it.
 net::awaitable<written_turn> say_written(bench_run& run, conversation& talk, std::string text,
                                          std::string phase, std::int64_t target) {
     const std::vector<std::string> names{run.opts.written_metric, run.opts.pool_metric,
@@ -58,7 +59,7 @@ void add_written_row(table& t, const written_turn& turn, const std::string& phas
                       turn.bytes ? ratio_cell(*turn.bytes, fresh) : cell()});
 }
 
-/// What keys and values of a conversation that is new take.
+/// Adds a row with the bytes a token that a new conversation takes.
 void add_size_row(table& t, const written_turn& cold, double fp16_bytes) {
     const auto tokens = static_cast<double>(cold.answer.prompt_tokens + cold.answer.output_tokens);
     const auto each = [&](const std::optional<double>& bytes) -> std::optional<double> {
@@ -71,6 +72,7 @@ void add_size_row(table& t, const written_turn& cold, double fp16_bytes) {
                       saved_cell(disk, fp16_bytes)});
 }
 
+/// The sum of a number of all turns; nothing where one of them lacks it.
 std::optional<double> sum(const std::vector<warm_turn>& turns,
                           std::optional<double> warm_turn::*member) {
     double total = 0;
@@ -104,7 +106,7 @@ void add_restored_row(table& t, std::int64_t context, const std::vector<generati
          ratio_cell(plain_bytes, plain.cached_s), ratio_cell(plain_bytes, plain.disk_s)});
 }
 
-/// The tables that grow with each conversation.
+/// The tables and the plot to which each conversation adds.
 struct cache_tables {
     table& written;
     table& restored;
@@ -126,7 +128,7 @@ net::awaitable<void> measure_context(bench_run& run, cache_tables& to, std::int6
     std::vector<generation> hot;
     std::vector<warm_turn> warm;
     std::vector<double> written;
-    // Taking turns, so that a machine that is busy for a while is so for both.
+    // Hot and warm turns alternate, so that a machine that is busy for a while slows both.
     for (std::int64_t i = 0; i < run.opts.turns; ++i) {
         const written_turn turn =
             co_await say_written(run, talk, run.turn_text(run.opts.turn_tokens), "hot", context);
@@ -143,7 +145,7 @@ net::awaitable<void> measure_context(bench_run& run, cache_tables& to, std::int6
     add_restored_row(to.restored, cold.answer.prompt_tokens, hot, warm, plain);
 }
 
-/// Agents one after the other, each with a word of its own after a common prefix.
+/// Measures the RAM of agents that have a long prefix in common and a text of their own after it.
 net::awaitable<void> measure_sharing(bench_run& run, table& t) {
     const options& opts = run.opts;
     const std::int64_t tokens = opts.shared_tokens + opts.turn_tokens + opts.decode_tokens;

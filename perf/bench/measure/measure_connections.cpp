@@ -36,6 +36,7 @@ constexpr int replies_asked = 32;
 constexpr int receive_bytes = 4096;
 constexpr std::size_t sip_bytes = 16;
 
+/// Raises this process's limit of open files for so many connections. Errors: server_error.
 void allow_descriptors(std::int64_t wanted) {
     rlimit limit{};
     getrlimit(RLIMIT_NOFILE, &limit);
@@ -48,7 +49,7 @@ void allow_descriptors(std::int64_t wanted) {
     }
 }
 
-/// Connections that want nothing, or read hardly anything of what they asked for.
+/// Connections that are idle, or that read hardly anything of what they asked for.
 class crowd {
   public:
     explicit crowd(const server_url& url) : url_(url) {}
@@ -118,7 +119,7 @@ class crowd {
     std::vector<tcp::socket> idle_, slow_;
 };
 
-/// Slow readers go on reading while the streams run.
+/// Has the slow readers read on until `stop`.
 net::awaitable<void> keep_sipping(bench_run& run, crowd& readers, const bool& stop) {
     while (!stop) {
         readers.sip();
@@ -126,7 +127,8 @@ net::awaitable<void> keep_sipping(bench_run& run, crowd& readers, const bool& st
     }
 }
 
-/// Until the server has done what it could for the slow readers: asking is not what is measured.
+/// Waits until the server has replied to the slow readers as far as it can, since their asking is
+/// not what is measured.
 net::awaitable<void> wait_until_calm(bench_run& run) {
     constexpr int polls_max = 600;
     constexpr int calm_polls = 5;
@@ -139,7 +141,7 @@ net::awaitable<void> wait_until_calm(bench_run& run) {
     }
 }
 
-/// What the rounds found under one condition.
+/// The results of all rounds under one condition.
 struct pace {
     std::vector<double> total, of_alone, p50, p99, first;
     std::int64_t still_open = 0;
@@ -152,16 +154,16 @@ struct pace {
     }
 };
 
-/// Each time another turn on the same past: what was answered before would make the next context
-/// longer, and so the answer slower.
+/// Takes a turn of each conversation. `talks` is a copy, so that every round continues the same
+/// past and contexts do not grow.
 net::awaitable<burst> speak(bench_run& run, std::vector<conversation> talks) {
     run.client.check_time();
     co_return judge(co_await all_speak(run, talks, talks.size()));
 }
 
-/// The same while slow readers go on reading.
-net::awaitable<burst> speak_beside_readers(bench_run& run, crowd& others,
-                                           const std::vector<conversation>& talks) {
+/// speak() while the slow readers read on.
+net::awaitable<burst> speak_with_readers(bench_run& run, crowd& others,
+                                         const std::vector<conversation>& talks) {
     bool stop = false;
     bool has_stopped = false;
     const auto on_end = [&has_stopped](std::exception_ptr) { has_stopped = true; };
@@ -184,8 +186,8 @@ struct paces {
     pace alone, idle, crowded;
 };
 
-/// Every condition in turn, between two measurements alone, so that what the machine gains or loses
-/// meanwhile falls out of the ratios.
+/// Measures every condition once, between two measurements without other connections, so that a
+/// drift of the machine's speed cancels out in the ratios.
 net::awaitable<void> measure_round(bench_run& run, const std::vector<conversation>& talks,
                                    paces& found) {
     const options& o = run.opts;
@@ -195,7 +197,7 @@ net::awaitable<void> measure_round(bench_run& run, const std::vector<conversatio
     found.idle.still_open = others.open_count();
     co_await others.add_slow_readers(o.slow_readers);
     co_await wait_until_calm(run);
-    found.crowded.add(co_await speak_beside_readers(run, others, talks));
+    found.crowded.add(co_await speak_with_readers(run, others, talks));
     found.crowded.still_open = others.open_count();
     others.leave();
     const double before = found.alone.total.back();

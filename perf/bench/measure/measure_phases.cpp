@@ -26,7 +26,7 @@ constexpr const char* prefilled = "semantic_tokens_prefilled_total";
 struct scenario_run {
     phases_tally tally;
     double wall_s = 0;
-    std::optional<double> computed;  // in all, ahead of turns too
+    std::optional<double> computed;  // tokens in all, those computed ahead of turns included
 };
 
 std::vector<std::string> names_in(const std::string& list) {
@@ -39,7 +39,8 @@ std::vector<std::string> names_in(const std::string& list) {
     return names;
 }
 
-/// `yaml`: empty for one that comes with the server. Returns: what happened.
+/// Runs a scenario and deletes what it left. `yaml`: its text; empty for one that comes with the
+/// server. `rereads`: agents forget before each phase. Returns: what happened.
 net::awaitable<scenario_run> take(bench_run& run, std::string id, std::string yaml, bool rereads) {
     json::object body{{"temperature", 0}, {"max_tokens", run.opts.decode_tokens}};
     if (!yaml.empty()) body["yaml"] = yaml;
@@ -57,7 +58,7 @@ net::awaitable<scenario_run> take(bench_run& run, std::string id, std::string ya
     if (!done.tally.is_complete()) throw server_error("the run of " + id + " has no end");
     const auto after = co_await run.counters(counter);
     done.computed = growth(before[0], after[0]);
-    // The next run must not find what this one has read.
+    // Deleted, so that the next run finds nothing in memory.
     for (const std::string& session : done.tally.sessions()) {
         std::string gone = "/v1/coordination/sessions/" + session;
         co_await run.client.remove(std::move(gone));

@@ -19,7 +19,7 @@ double prefill_speed(const generation& g) {
     return g.first_s > 0 ? static_cast<double>(g.computed_tokens()) / g.first_s : 0;
 }
 
-/// The same quantity of many answers.
+/// The values of one column, from all samples.
 class column {
   public:
     void add(double value) { values_.push_back(value); }

@@ -13,7 +13,7 @@ namespace {
 
 namespace net = boost::asio;
 
-/// The median of a number of all answers, or an empty cell for none.
+/// The median of a number of all answers; an empty cell where there are none.
 template <class Member>
 cell median_count(const std::vector<generation>& answers, Member member) {
     if (answers.empty()) return {};
@@ -31,6 +31,7 @@ std::int64_t prompt_of(const generation& g) { return g.prompt_tokens; }
 std::int64_t reused_of(const generation& g) { return g.cached_tokens; }
 std::int64_t computed_of(const generation& g) { return g.computed_tokens(); }
 
+/// The answers of all samples at one context.
 struct tiers {
     std::vector<generation> cold, hot, warm;
     std::vector<double> from_disk;
@@ -73,7 +74,7 @@ net::awaitable<std::optional<warm_turn>> say_warm(bench_run& run, conversation& 
     if (!demoted) co_return std::nullopt;
     const std::vector<std::string> names{run.opts.disk_metric, run.opts.read_metric,
                                          run.opts.restore_metric};
-    // A restarted server counts from zero: read before and after, on the same server.
+    // Read after demote(), since a restarted server counts from zero.
     const auto before = co_await run.counters(names);
     warm_turn warm;
     warm.answer = co_await run.say(talk, run.turn_text(run.opts.turn_tokens),

@@ -17,6 +17,7 @@ namespace {
 
 namespace po = boost::program_options;
 
+/// A subcommand with the defaults of its options.
 struct subcommand {
     const char* name;
     const char* description;
@@ -58,7 +59,7 @@ const subcommand* find_subcommand(std::string_view name) {
     return found == subcommands.end() ? nullptr : &*found;
 }
 
-/// What Program_options fills; turned into `options` afterwards.
+/// Values as Program_options reads them, before take_raw() makes `options` of them.
 struct raw_options {
     std::string url, dialect, extra, lengths, agents;
     std::int64_t run_seconds = 600;
@@ -66,6 +67,7 @@ struct raw_options {
     double delay_seconds = 2;
 };
 
+/// Parses a number, which may have K for 1024. Errors: usage_error.
 std::int64_t parse_count(std::string_view text, std::string_view option, std::int64_t low,
                          std::int64_t high) {
     std::string_view digits = text;
@@ -87,6 +89,7 @@ std::int64_t parse_count(std::string_view text, std::string_view option, std::in
     return value * unit;
 }
 
+/// Checks that the value is from `low` to `high`. Errors: usage_error.
 void require(std::int64_t value, std::string_view option, std::int64_t low, std::int64_t high) {
     parse_count(std::to_string(value), option, low, high);
 }
@@ -141,6 +144,7 @@ void add_cache_options(po::options_description& own, options& o) {
            "gauge of bytes in the cache directory");
 }
 
+/// The options of one subcommand.
 po::options_description own_options(options& o, raw_options& raw, const subcommand& s) {
     po::options_description own(std::string("What ") + s.name + " measures");
     auto add = own.add_options();
@@ -212,6 +216,7 @@ std::string general_help() {
     return text.str();
 }
 
+/// The command line for the report, without the API key.
 std::string masked_command_line(int argc, const char* const* argv) {
     std::string line;
     bool mask_next = false;

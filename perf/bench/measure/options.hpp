@@ -22,7 +22,7 @@ inline constexpr std::size_t list_entries_max = 64;
 
 struct options : client_settings {
     std::string command;
-    std::string command_line;  // as given, the API key masked
+    std::string command_line;  // as given, with the API key masked
 
     std::string out_dir;  // empty: nothing is written
     std::int64_t repeats = 3;

@@ -60,7 +60,7 @@ token_ruler token_ruler::through(std::size_t words_a, std::int64_t tokens_a, std
                                  std::int64_t tokens_b) {
     const double slope = static_cast<double>(tokens_b - tokens_a) /
                          (static_cast<double>(words_b) - static_cast<double>(words_a));
-    // A server that counts nothing sensible must not turn into a division by zero.
+    // At least a little, so that a server with senseless counts causes no division by zero.
     const double per_word = std::max(slope, 0.01);
     return {static_cast<double>(tokens_a) - per_word * static_cast<double>(words_a), per_word};
 }

@@ -26,7 +26,8 @@ std::string utc_now() {
     return text;
 }
 
-/// Pointers, since the coroutine's frame outlives the call; all they point to outlives the loop.
+/// Takes pointers, because references as parameters of a coroutine are easily left dangling; what
+/// they point to outlives the loop.
 net::awaitable<void> measure_all(chat_client* client, bench_run* run) {
     co_await client->open();
     run->out.model = client->model();

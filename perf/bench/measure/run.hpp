@@ -15,7 +15,8 @@ struct outcome {
     int status = 0;       // 0 done, 1 failed, 3 --max-seconds were over first
 };
 
-/// Blocks until the measurement has ended. Throws nothing that a server can cause.
+/// Runs the subcommand. Blocks until the end. A failure that a server causes is in the outcome and
+/// not thrown.
 outcome run(const options& opts);
 
 }  // namespace semantic::bench

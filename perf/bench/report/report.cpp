@@ -20,7 +20,7 @@ namespace json = boost::json;
 
 std::string number_text(double value) {
     std::array<char, 48> text{};
-    // Four digits that mean something, never an exponent for what people read.
+    // About four significant digits, never an exponent.
     const double size = std::abs(value);
     const int decimals = size >= 1000 ? 0 : size >= 100 ? 1 : size >= 10 ? 2 : size >= 1 ? 3 : 4;
     std::snprintf(text.data(), text.size(), "%.*f", decimals, value);
@@ -51,7 +51,7 @@ std::string csv_field(const std::string& text) {
     return quoted + '"';
 }
 
-/// Microseconds are as fine as a socket is honest.
+/// Rounded to microseconds: times from a socket are no more exact.
 double rounded(double seconds) { return std::round(seconds * 1e6) / 1e6; }
 
 json::object sample_json(const sample& s) {
@@ -101,6 +101,7 @@ std::string proc_value(const char* path, std::string_view key) {
     return {};
 }
 
+/// The width of UTF-8 text in columns: its bytes that do not continue a character.
 std::size_t columns_of(std::string_view text) {
     return static_cast<std::size_t>(std::count_if(text.begin(), text.end(), [](char c) {
         return (static_cast<unsigned char>(c) & 0xC0U) != 0x80U;

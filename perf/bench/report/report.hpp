@@ -16,7 +16,7 @@
 
 namespace semantic::bench {
 
-/// An empty cell ("-") says that something could not be measured.
+/// A value of a table; empty ("-"): it could not be measured.
 using cell = std::variant<std::monostate, std::int64_t, double, std::string>;
 
 struct table {
@@ -26,7 +26,7 @@ struct table {
 };
 
 struct sample {
-    std::string phase;        // what was asked for: "cold", "hot", "A with B cold"
+    std::string phase;        // the kind of request: "cold", "hot", "A with B cold"
     std::int64_t target = 0;  // the point's number: context, prompt length, agents
     generation result;
 };
@@ -38,7 +38,7 @@ struct machine {
     std::int64_t ram_bytes = 0;
     double load_average = 0;  // of the last minute, before the run
 };
-/// The machine under us, which is also the server's.
+/// This machine, which is also the server's.
 machine this_machine();
 
 struct report {
@@ -55,15 +55,15 @@ struct report {
     std::vector<sample> samples;
     std::vector<std::string> notes;
 
-    /// Says something once.
+    /// Adds a note, unless it is there.
     void note(std::string text);
 };
 
-/// Aligned columns for people.
+/// The table as text with aligned columns.
 std::string render_text(const table& shown);
 std::string render_csv(const table& shown);
 std::string render_json(const report& shown);
-/// One line for each sample.
+/// A CSV with a line for each sample.
 std::string render_samples_csv(const std::vector<sample>& samples);
 
 /// Writes COMMAND.json, COMMAND.csv (COMMAND-2.csv, ... for further tables), COMMAND-samples.csv

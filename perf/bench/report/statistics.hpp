@@ -7,8 +7,8 @@
 
 namespace semantic::bench {
 
-/// The value below which the share `p` (0..1) of `values` lies, interpolated linearly between the
-/// two neighbours in order of size: 0 is the smallest, 1 the largest value. 0 for no values.
+/// The percentile `p` (0 to 1) of the values, interpolated linearly between the two nearest in
+/// order of size: 0 gives the smallest, 1 the largest. Returns: 0 for no values.
 double percentile(std::vector<double> values, double p);
 inline double median(std::vector<double> values) { return percentile(std::move(values), 0.5); }
 

@@ -18,7 +18,7 @@ constexpr double top = 56;
 constexpr double bottom = 64;
 constexpr double legend_line = 18;
 
-// Colours that people who see few colours distinguish (Okabe and Ito).
+// Colours that people with colour blindness can distinguish (Okabe and Ito).
 constexpr std::array<const char*, 8> colours{"#0072B2", "#D55E00", "#009E73", "#CC79A7",
                                              "#E69F00", "#56B4E9", "#666666", "#000000"};
 
@@ -53,7 +53,7 @@ std::string fixed(double value) {
     return text.data();
 }
 
-/// 1024 -> "1K", 0.25 -> "0.25", 1500 -> "1500".
+/// The label of a tick: 1024 -> "1K" (only where `powers_of_two`), 0.25 -> "0.25", 1500 -> "1500".
 std::string tick_text(double value, bool powers_of_two) {
     std::array<char, 48> text{};
     const bool kibi = powers_of_two && value >= 1024 && std::fmod(value, 1024) == 0;
@@ -68,13 +68,14 @@ struct axis {
     std::vector<double> ticks;
 
     bool shows(double v) const { return std::isfinite(v) && (!log || v > 0); }
-    /// Returns: 0 at `low`, 1 at `high`.
+    /// The place of a value on the axis: 0 at `low`, 1 at `high`.
     double share(double v) const {
         if (log) return (std::log(v) - std::log(low)) / (std::log(high) - std::log(low));
         return (v - low) / (high - low);
     }
 };
 
+/// A logarithmic axis with ticks at powers of `base`, at most about twelve.
 axis log_axis(double low, double high, double base) {
     axis a;
     a.log = true;

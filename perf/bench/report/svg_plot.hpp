@@ -24,11 +24,11 @@ struct plot {
     std::vector<series> lines;
 };
 
-/// Returns: a whole SVG document. Points that a logarithmic axis cannot show (not above zero) and
-/// values that are not finite are left out.
+/// Draws the plot. Returns: a whole SVG document. Values that are not finite, or that a logarithmic
+/// axis cannot show (zero and below), are left out.
 std::string render_svg(const plot& drawn);
 
-/// Round steps that cover [0, top] with about five of them, 0 included. Requires: top > 0.
+/// Ticks with a round step that cover [0, top] in about five steps, 0 included. Requires: top > 0.
 std::vector<double> nice_ticks(double top);
 
 }  // namespace semantic::bench
