@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// A model folder whose weights are semantic-tiny-recurrent's but for the output of its attention,
-// which is not zero here: what it says is of no use, and depends on every key, value and state.
+// A folder with semantic-tiny-recurrent, but with weights other than zero at the output of its
+// attention. What it says makes no sense, but depends on every key, value and state.
 
 #include <boost/json.hpp>
 
@@ -32,7 +32,8 @@ class attending_model {
     std::string path() const { return folder_.path(); }
 
   private:
-    /// The first rows of the queries' projection, which are as long, become the output's.
+    /// Fills the output projection with the first rows of the queries' projection, whose rows have
+    /// the same length. `part`: weight, scales or biases.
     static void fill(std::string& bytes, const std::string& part) {
         std::uint64_t length = 0;
         for (int i = 8; i-- > 0;)

@@ -10,7 +10,7 @@
 
 namespace semantic::tests {
 
-/// A file that is not on disk.
+/// A file in memory.
 class bytes_file final : public storage::readable_file {
   public:
     explicit bytes_file(std::string bytes) : bytes_(std::move(bytes)) {}
@@ -26,7 +26,7 @@ class bytes_file final : public storage::readable_file {
     std::string bytes_;
 };
 
-/// `bytes` outlives the sink.
+/// A sink that appends to `bytes`, which outlives it.
 inline storage::byte_sink appending_to(std::string& bytes) {
     return [&bytes](std::span<const std::byte> more) {
         bytes.append(reinterpret_cast<const char*>(more.data()), more.size());

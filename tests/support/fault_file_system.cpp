@@ -144,8 +144,8 @@ void fault_file_system::restart(lost losses, unsigned seed) {
         const auto& file = found->second;
         if (!left.contains(file.get())) {
             left[file.get()] = keeps() ? file->live : file->synced;
-            // Bytes may reach the disk in part; those that were synced stay before what was
-            // appended.
+            // Bytes may reach the disk in part: a random number of those that were appended after
+            // the synced ones.
             std::string& bytes = left[file.get()];
             const std::size_t safe = bytes.starts_with(file->synced) ? file->synced.size() : 0;
             if (losses == lost::at_random && bytes != file->synced && random() % 2)
@@ -176,7 +176,6 @@ failure fault_file_system::down(const std::string& operation) const {
     return {errc::io, operation + ": failed, on order"};
 }
 
-/// Requires: the mutex is held.
 result<void> fault_file_system::change(const std::string& operation) {
     if (down_ || next(operation)) return down(operation);
     return {};
@@ -295,7 +294,7 @@ result<void> fault_file_system::sync_directory(const std::string& path) {
 result<void> fault_file_system::make_directory(const std::string& path) {
     std::lock_guard lock(mutex_);
     if (auto ok = change("make_directory " + path); !ok) return ok;
-    // Directories last at once here, and need no real fsync for it.
+    // In this model a directory survives at once, without an fsync.
     std::error_code failed;
     std::filesystem::create_directories(path, failed);
     if (failed) return failure{errc::io, path + ": " + failed.message()};

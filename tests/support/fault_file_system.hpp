@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// The real file system below one directory, with trouble on order: an operation that fails, a write
-// that stops half way, a power cut that takes what was not synced. It keeps a model of what would
-// survive and, after a cut, makes the directory equal to it. Thread: safe from any thread; the
-// order of operations is the order in which they come.
+// The real file system below one directory, which makes trouble on request: an operation that
+// fails, a write that stops half way, a power cut that loses what was not synced. It keeps a model
+// of what would survive and, after a cut, makes the directory equal to it. Thread: any; the order
+// of operations is the order in which they come.
 
 #include <functional>
 #include <map>
@@ -26,55 +26,58 @@ enum class fault {
     power_cut,   // this operation and every later one fail, until restart()
 };
 
-/// What a power cut takes of that which was not synced.
+/// How much of what was not synced a power cut loses.
 enum class lost { everything, nothing, at_random };
 
 class fault_file_system final : public storage::file_system {
   public:
-    /// Takes what is below `root` now as lasting.
+    /// What is below `root` now survives cuts.
     explicit fault_file_system(std::string root);
 
-    /// Orders trouble for the n-th changing operation from now on, counted from 1.
+    /// Makes the n-th changing operation from now on, counted from 1, fail in this way.
     void fail_at(int n, fault kind);
-    /// Orders that reading the n-th file from now on, counted from 1, fails with EIO.
+    /// Makes the n-th read of a file from now on, counted from 1, fail with EIO.
     void fail_read_at(int n);
     /// From now on every changing operation fails, as on a file system that is mounted read-only.
     void set_read_only(bool read_only);
-    /// Files that were opened to be read, since reset().
+    /// The paths that were opened for reading since reset().
     std::vector<std::string> opened() const;
-    /// What space() returns from now on, whatever the disk really has.
+    /// Sets what space() returns, whatever the disk really has.
     void set_space(storage::disk_space space);
-    /// From now on a new file is refused for want of space where there are `count` already, as
-    /// where no inodes are left; none: no bound.
+    /// Makes new files fail for want of space when there are `count` files, as where no inodes are
+    /// left; nothing: no bound.
     void set_files_max(std::optional<std::size_t> count);
-    /// From now on every write says that the file system is full, whatever space() returns.
+    /// Whether every write fails for want of space, whatever space() returns.
     void set_full(bool full);
-    /// From now on a write that makes all files together larger than `bytes` meets a quota of the
-    /// user, which space() does not show; none: no bound. `keeps_removed`: what is removed counts
-    /// on, as where snapshots keep it.
+    /// Makes writes fail that would make all files together larger than `bytes`: a quota that
+    /// space() does not show; nothing: no bound. `keeps_removed`: removed files still count, as
+    /// where snapshots keep them.
     void set_user_quota(std::optional<std::uint64_t> bytes, bool keeps_removed = false);
-    /// From now on space() returns what a file system of so many bytes has left, whatever the disk
-    /// really has. `keeps_removed`: as above.
+    /// Makes space() show a file system of `bytes` bytes, of which `bytes_of_others` are taken by
+    /// others. `keeps_removed`: as for set_user_quota().
     void set_capacity(std::uint64_t bytes, bool keeps_removed = false,
                       std::uint64_t bytes_of_others = 0);
-    /// Changing operations since the last fail_at() or reset().
+    /// The number of changing operations since the last fail_at() or reset().
     int operations() const;
+    /// Clears counts, logs and requested failures.
     void reset();
+    /// Whether the failure of fail_at() has happened.
     bool has_fired() const;
-    /// From now on link() fails, as on a file system without second names.
+    /// Makes link() fail, as on a file system without hard links.
     void refuse_links();
-    /// From now on exists() says no of everything, as a network file system's client may whose
-    /// memory of a directory is old.
+    /// Makes exists() return false for everything, as a network file system with a stale view of a
+    /// directory may.
     void forget_names();
-    /// Calls `hook` with the path before each removal, on the thread that removes, which it may
-    /// hold up. Requires: nobody removes anything now.
+    /// Calls `hook` with the path before each removal, on the removing thread, which it may block.
+    /// Requires: nobody removes anything now.
     void before_unlink(std::function<void(const std::string&)> hook);
-    /// Calls `hook` with the path and the offset before each read, on the thread that reads, which
-    /// it may hold up. Requires: nobody reads anything now.
+    /// Calls `hook` with the path and the offset before each read, on the reading thread, which it
+    /// may block. Requires: nobody reads anything now.
     void before_read(std::function<void(const std::string&, std::uint64_t)> hook);
     /// Ends a power cut: the directory then holds what survived.
     void restart(lost losses, unsigned seed = 1);
-    /// Every changing operation as "create path", for tests of order and amount.
+    /// All changing operations since reset(), such as "create PATH", for tests of their order and
+    /// number.
     std::vector<std::string> log() const;
     /// Bytes of all writes that succeeded since reset().
     std::uint64_t bytes_written() const;
@@ -99,15 +102,19 @@ class fault_file_system final : public storage::file_system {
   private:
     class faulty_writable;
     class faulty_readable;
+    /// The contents of one file.
     struct node {
         std::string live;    // contents as a reader sees them
-        std::string synced;  // contents that a cut leaves
+        std::string synced;  // contents that survive a cut
     };
     using entries = std::map<std::string, std::shared_ptr<node>>;
 
-    /// Counts one changing operation. Returns: the trouble that was ordered for it.
+    /// Logs and counts one changing operation. Returns: the failure that was requested for it.
     std::optional<fault> next(const std::string& operation);
+    /// Logs and counts one changing operation that cannot be half done. Errors: where it is to
+    /// fail. Requires: the mutex is held.
     storage::result<void> change(const std::string& operation);
+    /// The error of an operation that fails on request.
     storage::failure down(const std::string& operation) const;
     storage::result<void> write(storage::writable_file& file, const std::string& path,
                                 const std::shared_ptr<node>& content,
@@ -121,7 +128,7 @@ class fault_file_system final : public storage::file_system {
     storage::file_system& real_ = storage::posix_file_system();
     mutable std::mutex mutex_;
     entries live_;     // path to file, as a reader sees it
-    entries lasting_;  // as a cut leaves it
+    entries lasting_;  // the names that survive a cut
     std::vector<std::string> log_;
     std::uint64_t bytes_written_ = 0;
     int count_ = 0;
@@ -134,7 +141,7 @@ class fault_file_system final : public storage::file_system {
     std::optional<std::uint64_t> user_quota_;
     std::optional<std::uint64_t> capacity_;
     std::uint64_t bytes_of_others_ = 0;
-    std::uint64_t removed_bytes_ = 0;  // that count on
+    std::uint64_t removed_bytes_ = 0;  // of removed files that still count
     std::uint64_t quota_refusals_ = 0;
     bool keeps_removed_ = false;
     bool is_full_ = false;

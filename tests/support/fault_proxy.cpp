@@ -29,7 +29,7 @@ int local_socket(std::uint16_t port, sockaddr_in& address) {
     return one;
 }
 
-/// Returns: false at the end of what comes.
+/// Appends what comes next. Returns: false at the end.
 bool receive_more(int from, std::string& received) {
     std::array<char, 65536> bytes{};
     const ssize_t count = ::recv(from, bytes.data(), bytes.size(), 0);
@@ -52,7 +52,7 @@ std::string lower(std::string text) {
     return text;
 }
 
-/// The end of the head, after its empty line; npos before it has come.
+/// Where the head ends, its empty line included; npos before it has come.
 std::size_t end_of_head(const std::string& message) {
     const std::size_t at = message.find("\r\n\r\n");
     return at == std::string::npos ? at : at + 4;
@@ -65,7 +65,7 @@ std::size_t body_bytes(const std::string& head) {
     return static_cast<std::size_t>(std::atoll(head.c_str() + at + name.size()));
 }
 
-/// Returns: one request, whole; empty where none came.
+/// Reads one whole request; empty where none came.
 std::string receive_request(int client) {
     std::string request;
     while (end_of_head(request) == std::string::npos)
@@ -83,7 +83,7 @@ void drop_header(std::string& message, const std::string& name) {
     message.erase(at, message.find("\r\n", at + 2) - at);
 }
 
-/// Says that the connection ends with this message.
+/// Replaces the Connection header by one that closes the connection after this message.
 void say_close(std::string& message) {
     drop_header(message, "connection");
     message.insert(message.find("\r\n"), "\r\nConnection: close");

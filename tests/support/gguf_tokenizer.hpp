@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// A byte-level tokenizer.json as the metadata of a GGUF, as llama.cpp's converter writes it.
+// Writes a byte-level tokenizer.json as the metadata of a GGUF, as llama.cpp's converter does.
 
 #include <boost/json.hpp>
 
@@ -14,6 +14,7 @@
 
 namespace semantic::tests {
 
+/// Adds an array of 32-bit integers.
 inline gguf_writer& add_numbers(gguf_writer& file, std::string_view key,
                                 const std::vector<std::int32_t>& values) {
     using type = storage::gguf_value_type;
@@ -23,11 +24,13 @@ inline gguf_writer& add_numbers(gguf_writer& file, std::string_view key,
     return file.pair(key, type::array, std::move(bytes));
 }
 
+/// Adds a bool.
 inline gguf_writer& add_flag(gguf_writer& file, std::string_view key, bool value) {
     return file.pair(key, storage::gguf_value_type::boolean, std::string(1, value ? '\1' : '\0'));
 }
 
-/// `pre`: tokenizer.ggml.pre. Requires: every id up to the largest has a token, merges are pairs.
+/// Adds the metadata of the tokenizer. `pre`: the value of tokenizer.ggml.pre. Requires: every id
+/// up to the largest has a token, merges are pairs.
 inline void add_tokenizer(gguf_writer& file, const boost::json::value& tokenizer_json,
                           std::string_view pre) {
     constexpr std::int32_t normal = 1, control = 3, user_defined = 4;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// A hub of models on this machine that speaks Hugging Face's API, and makes trouble on order. Each
+// A hub of models on this machine with Hugging Face's API, which makes trouble on request. Each
 // connection carries one request. Thread: any.
 
 #include <algorithm>
@@ -27,6 +27,7 @@
 
 namespace semantic::tests {
 
+/// A whole response.
 inline std::string hub_reply(int status, const std::string& more_headers = {},
                              const std::string& body = {}) {
     return "HTTP/1.1 " + std::to_string(status) + " Said\r\nConnection: close\r\n" + more_headers +
@@ -35,19 +36,20 @@ inline std::string hub_reply(int status, const std::string& more_headers = {},
 
 class hub_server {
   public:
+    /// A file of the repository.
     struct entry {
         std::string content;
         std::string digest;
         bool is_large = false;
     };
-    /// What becomes of one request for a content.
+    /// What goes wrong with one request for a file.
     struct trouble {
         std::size_t cut_after = std::string::npos;  // bytes of the body; then the connection ends
-        std::chrono::milliseconds pause{0};         // in front of each 64 KiB
+        std::chrono::milliseconds pause{0};         // before each 64 KiB
         std::string answer{};                       // a whole response in place of the file
         bool ignores_range = false;
         bool moves_range = false;   // sends bytes from another position
-        std::string other_bytes{};  // in place of the file's, of the same length
+        std::string other_bytes{};  // sent in place of the file's, of the same length
     };
 
     hub_server() {
@@ -75,6 +77,7 @@ class hub_server {
 
     std::string url() const { return "http://127.0.0.1:" + std::to_string(port_); }
 
+    /// Adds a file. `is_large`: it is an LFS file, with a SHA-256.
     void add(const std::string& path, const std::string& content, bool is_large) {
         storage::content_digest digest(is_large ? storage::content_digest::kind::sha256
                                                 : storage::content_digest::kind::git_blob,
@@ -84,21 +87,22 @@ class hub_server {
     }
     entry& at(const std::string& path) { return files_.at(path); }
 
-    /// For the next request for the content of any file.
+    /// Requests trouble for the next `times` requests for a file's content.
     void order(trouble one, int times = 1) {
         std::lock_guard lock(mutex_);
         for (int i = 0; i < times; ++i) orders_.push_back(one);
     }
-    /// For the next requests of the API.
+    /// Answers the next `times` requests of the API with this response.
     void answer_api(const std::string& response, int times = 1) {
         std::lock_guard lock(mutex_);
         for (int i = 0; i < times; ++i) api_answers_.push_back(response);
     }
-    /// Heads of requests.
+    /// The heads of all requests so far.
     std::vector<std::string> requests() const {
         std::lock_guard lock(mutex_);
         return requests_;
     }
+    /// How many requests had `part` in their first line.
     std::size_t requests_for(const std::string& part) const {
         const auto all = requests();
         return static_cast<std::size_t>(

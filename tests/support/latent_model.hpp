@@ -13,11 +13,12 @@
 
 namespace semantic::tests {
 
-/// A token for each byte, two special ones after them, and the rest of `size` that no text makes.
+/// A tokenizer with a token for each byte, two special tokens after them, and tokens up to `size`
+/// that no text makes.
 inline std::string byte_tokenizer_json(int size = 448) {
     boost::json::object vocabulary;
     for (int byte = 0, moved = 256; byte < 256; ++byte) {
-        // Byte-level BPE spells what does not print with characters from 256 on.
+        // Byte-level BPE writes unprintable bytes as characters from 256 on.
         const bool prints = (byte >= '!' && byte <= '~') || (byte >= 0xa1 && byte != 0xad);
         const int code = prints ? byte : moved++;
         const char wide[] = {static_cast<char>(0xc0 | code >> 6),
@@ -49,9 +50,10 @@ inline std::string byte_tokenizer_json(int size = 448) {
         {"model", {{"type", "BPE"}, {"vocab", vocabulary}, {"merges", boost::json::array()}}}});
 }
 
+/// A model folder with golden weights and a byte tokenizer.
 class golden_byte_model {
   public:
-    /// `folder`: one of tests/golden/models, with that vocabulary.
+    /// `folder`: one of tests/golden/models. `vocabulary`: its number of tokens.
     explicit golden_byte_model(const std::string& folder, int vocabulary = 448) {
         const std::string golden = SEMANTIC_SOURCE_DIR "/tests/golden/models/" + folder + "/";
         for (const char* name : {"config.json", "model.safetensors"})

@@ -13,8 +13,9 @@
 
 namespace semantic::tests {
 
-/// Copies what says which tokens the agents of `from` have into the empty directory `to`. Another
-/// engine may be running on `from`; agents that it is saving are copied as one of their versions.
+/// Copies the files that record which tokens the agents of `from` have, and no KV, into the empty
+/// directory `to`. An engine may be running on `from`; an agent that it is saving is copied in one
+/// of its versions.
 inline void copy_memory_without_kv(const std::string& from, const std::string& to) {
     namespace fs = std::filesystem;
     const fs::path agents = fs::path(to) / "agents";

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Published models, where they are: SEMANTIC_REAL_MODELS names a folder of *.gguf, else
-// ~/.semantic/models, which etc/get-model.sh fills.
+// The published models on this machine: *.gguf in the folder that SEMANTIC_REAL_MODELS names, else
+// in ~/.semantic/models, which etc/get-model.sh fills.
 
 #include <algorithm>
 #include <cstdlib>
@@ -21,13 +21,13 @@ inline std::filesystem::path real_models_folder() {
     return std::filesystem::path(home == nullptr ? "" : home) / ".semantic/models";
 }
 
-/// The file of the model that etc/get-model.sh calls `name`; empty: it is not there.
+/// The path of the model that etc/get-model.sh calls `name`; empty: it is not there.
 inline std::string real_model(const std::string& name) {
     const auto file = real_models_folder() / (name + ".gguf");
     return std::filesystem::exists(file) ? file.string() : "";
 }
 
-/// In the order of their names.
+/// All of them, in the order of their names.
 inline std::vector<std::filesystem::path> real_models() {
     std::vector<std::filesystem::path> found;
     std::error_code none;

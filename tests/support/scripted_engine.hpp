@@ -29,12 +29,11 @@ class scripted_engine final : public engine::engine {
 
     explicit scripted_engine(std::string id = "scripted");
 
-    /// What happens inside submit(), if anything: called without a lock, after the request was
-    /// recorded.
+    /// Called by submit(), without a lock, after the request was recorded; may be empty.
     std::function<void(scripted_engine&, request_id)> on_submit;
-    /// What count_tokens() says.
+    /// What count_tokens() returns.
     std::function<storage::result<int>(const semantic::engine::conversation&)> on_count;
-    /// What export_agent() and import_agent() do.
+    /// What export_agent() and import_agent() do, and what is called before erase().
     std::function<storage::result<std::uint64_t>(const semantic::engine::memory_sink&)> on_export;
     std::function<storage::result<int>(const semantic::engine::memory_source&)> on_import;
     std::function<storage::result<void>(const storage::agent_id&)> on_erase;
@@ -42,15 +41,16 @@ class scripted_engine final : public engine::engine {
     semantic::engine::node_counts nodes;
     semantic::engine::pool_usage usage{100, 0, 0, 4096, 0, 0, 0};
 
-    /// What remembered() and stored_blocks() say.
+    /// What remembered() and stored_blocks() return.
     std::map<storage::agent_id, std::vector<storage::blocks_stored>> blocks;
 
-    /// What agents(), inspect(), fork(), evict(), erase() and find_message() work on.
+    /// Adds an agent for agents(), inspect(), fork(), evict() and erase().
     void remember(semantic::engine::agent_info agent);
+    /// Adds a message for find_message().
     void remember_message(const std::string& id, storage::message_place place);
-    /// What memory_of() says.
+    /// What memory_of() returns.
     std::map<storage::tenant_id, semantic::engine::memory_usage> memory;
-    /// What find_thread() says of the default tenant's answers.
+    /// What find_thread() returns for answers of the default tenant.
     std::map<std::string, semantic::engine::thread_turn> threads;
 
     request_id submit(request wanted,
@@ -67,10 +67,10 @@ class scripted_engine final : public engine::engine {
     std::optional<semantic::engine::agent_info> inspect(
         const storage::agent_id& agent) const override;
     storage::result<void> create(const storage::agent_id& agent) override;
-    /// An answer that it is to go up to has to be one of `answer_names`.
+    /// A fork at an answer fails unless `answer_names` has its name.
     storage::result<void> fork(const storage::agent_id& from, const storage::agent_id& to,
                                const semantic::engine::fork_point& at) override;
-    /// Names of answers that agents can be forked at.
+    /// The names of answers at which agents can be forked.
     std::set<std::string> answer_names;
     storage::result<void> set_policy(const storage::agent_id& agent,
                                      const storage::memory_policy& policy) override;
@@ -78,7 +78,7 @@ class scripted_engine final : public engine::engine {
         const storage::agent_id& agent) override;
     storage::result<void> evict(const storage::agent_id& agent) override;
     storage::result<void> erase(const storage::agent_id& agent) override;
-    /// What branches() says, by agent.
+    /// What branches() returns, by agent.
     std::map<storage::agent_id, std::vector<storage::agent_id>> branch_names;
     std::vector<storage::agent_id> branches(const storage::agent_id& agent) const override {
         auto found = branch_names.find(agent);
@@ -94,7 +94,7 @@ class scripted_engine final : public engine::engine {
         if (found == threads.end() || tenant != storage::tenant_id()) return std::nullopt;
         return found->second;
     }
-    /// As count_tokens() of the messages.
+    /// As count_tokens() for the conversation.
     storage::result<int> count_continued(const request& wanted) const override {
         return count_tokens(wanted.chat, wanted.thinking);
     }
@@ -103,7 +103,7 @@ class scripted_engine final : public engine::engine {
     storage::result<int> count_tokens(
         const semantic::engine::conversation& chat,
         const semantic::engine::thinking_params& thinking) const override;
-    /// Cancels what still runs at the deadline.
+    /// Waits until no request runs, and cancels what still runs at the deadline.
     void drain(std::chrono::steady_clock::time_point deadline) override;
     void resume() override { ++resumed; }
     std::atomic<int> resumed{0};
@@ -175,7 +175,7 @@ class scripted_engine final : public engine::engine {
     /// Called without a lock.
     std::function<storage::result<void>(const std::string& name)> on_erase_record;
 
-    /// Counts in `disk_reserved`, and is refused beyond `disk_free`.
+    /// Room that counts in `disk_reserved`, and is refused beyond `disk_free`.
     std::unique_ptr<semantic::engine::disk_room> reserve_disk(const storage::tenant_id&) override {
         struct room final : semantic::engine::disk_room {
             explicit room(scripted_engine& engine) : owner(engine) {}
@@ -195,11 +195,14 @@ class scripted_engine final : public engine::engine {
     std::atomic<std::uint64_t> disk_reserved{0};
     std::atomic<std::uint64_t> disk_free{UINT64_MAX / 2};
 
-    /// Delivers one event; after finished or failed the request is over and further ones are
+    /// Delivers one event. After finished or failed the request is over, and later events are
     /// dropped.
     void push(request_id id, event next);
+    /// Delivers `admitted`.
     void admit(request_id id, int prompt_tokens = 10, int reused_tokens = 4);
+    /// Delivers a token with this text.
     void say(request_id id, const std::string& text);
+    /// Delivers `finished`.
     void finish(request_id id, int output_tokens = 1);
 
     /// Waits up to 5 s. Returns: the id of the `number`-th request (from 1), or 0.
@@ -211,7 +214,7 @@ class scripted_engine final : public engine::engine {
     request request_of(request_id id) const;
     bool was_drained() const;
     semantic::engine::engine_probe& counters() { return probe_; }
-    /// What info() says; to be changed before anybody asks.
+    /// What info() returns; to be changed before anybody asks.
     semantic::engine::model_info& description() { return info_; }
 
   private:
@@ -231,7 +234,8 @@ class scripted_engine final : public engine::engine {
     storage::store_probe store_probe_;
 };
 
-/// `admitted`, the words, `finished`: a whole answer at once.
+/// A function for on_submit that delivers a whole answer at once: `admitted`, the words,
+/// `finished`.
 std::function<void(scripted_engine&, scripted_engine::request_id)> answer_with(
     std::vector<std::string> words);
 

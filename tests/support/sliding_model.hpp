@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// A model folder whose weights are semantic-tiny's and of whose layers all but every fourth see a
-// window only. A Llama is a Qwen 2 whose biases are zero.
+// A folder with semantic-tiny in which three of four layers see a window only. Its config is that
+// of a Qwen 2, which is a Llama with biases; these are zero.
 
 #include <cstddef>
 #include <filesystem>
@@ -51,7 +51,7 @@ class sliding_model {
                 .append(layer % 4 == 3 ? "\"full_attention\"" : "\"sliding_attention\"");
         return list;
     }
-    /// The biases' file, and the index that speaks of both.
+    /// Writes a file with the biases, and an index of both files.
     void write_biases() const {
         const std::vector<std::byte> zeros(hidden * 2);
         std::vector<storage::tensor_to_write> tensors;

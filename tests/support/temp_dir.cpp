@@ -9,8 +9,8 @@ namespace semantic::tests {
 
 namespace {
 
-/// Memory where there is some: tests replace small files thousands of times, and a disk would make
-/// them wait for each. TMPDIR, when set, decides.
+/// The folder for temporary directories: in memory where there is room, since tests replace small
+/// files thousands of times, for which a disk would take long. TMPDIR, when set, decides.
 std::filesystem::path base() {
     const std::filesystem::path memory = "/dev/shm";
     constexpr std::uintmax_t wanted_bytes = 256u << 20;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// A directory of its own for one test, removed with everything in it at the end.
+// A new directory for one test, removed with its content at the end.
 
 #include <string>
 
@@ -14,7 +14,7 @@ class temp_dir {
     temp_dir& operator=(const temp_dir&) = delete;
 
     const std::string& path() const noexcept { return path_; }
-    /// Returns: the path of `name` inside the directory.
+    /// The path of `name` inside the directory.
     std::string operator/(const std::string& name) const { return path_ + "/" + name; }
 
   private:

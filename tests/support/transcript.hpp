@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// A sink that keeps all events of a request, and waits for its end.
+// A sink that keeps what the events of a request say, and waits for its end.
 
 #include <chrono>
 #include <condition_variable>
@@ -43,11 +43,13 @@ class transcript final : public engine::generation_sink {
         changed_.notify_all();
     }
 
-    /// Returns: false when the request has not ended within `limit`.
+    /// Waits for the end. Returns: false when the request has not ended within `limit`.
     bool wait(std::chrono::seconds limit = std::chrono::seconds(120)) {
         std::unique_lock lock(mutex_);
         return changed_.wait_for(lock, limit, [this] { return ends > 0; });
     }
+    /// Waits for so many tokens of the first choice. Returns: false when neither they nor the end
+    /// came within `limit`.
     bool wait_for_tokens(std::size_t count,
                          std::chrono::seconds limit = std::chrono::seconds(120)) {
         std::unique_lock lock(mutex_);
@@ -64,7 +66,7 @@ class transcript final : public engine::generation_sink {
     std::vector<engine::token_scores> scores;
     std::optional<engine::finished> finished;
     std::optional<engine::failed> failed;
-    int ends = 0;  // finished and failed events; must end at 1
+    int ends = 0;  // number of finished and failed events: 1 at the end
     std::function<void(const engine::generation_event&)> on_event_hook;
 
   private:
@@ -83,6 +85,7 @@ inline engine::conversation chat_of(const std::vector<std::string>& turns,
     return chat;
 }
 
+/// A greedy request for `agent` (empty: none).
 inline engine::generation_request ask(const std::string& agent, engine::conversation chat,
                                       int max_tokens = 48) {
     engine::generation_request request;
@@ -93,7 +96,7 @@ inline engine::generation_request ask(const std::string& agent, engine::conversa
     return request;
 }
 
-/// Submits, waits for the end and returns everything that was said.
+/// Submits the request and waits for its end. Returns: what its events said.
 inline std::shared_ptr<transcript> run(engine::engine& engine, engine::generation_request request) {
     auto sink = std::make_shared<transcript>();
     engine.submit(std::move(request), sink);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Tokenizers of published models, as far as the tree has them, and the control tokens in a prompt.
+// Tokenizers of the published models that the tree has, and the control tokens in a text.
 
 #include <string>
 #include <string_view>
@@ -15,12 +15,14 @@ namespace semantic::tests {
 inline constexpr const char* vocabularies[] = {"semantic-tiny", "smollm2", "qwen2",    "gemma3",
                                                "llama3",        "o200k",   "deepseek2"};
 
+/// Loads the tokenizer of that name.
 inline engine::tokenizer vocabulary(const std::string& name) {
     const std::string folder =
         name == "semantic-tiny" ? "/etc/models/semantic-tiny" : "/tests/golden/tokenizers/" + name;
     return *engine::tokenizer::load(SEMANTIC_SOURCE_DIR + folder);
 }
 
+/// The texts of all special tokens.
 inline std::vector<std::string> special_tokens(const engine::tokenizer& words) {
     std::vector<std::string> found;
     for (engine::token_id id = 0; id < words.vocabulary(); ++id)
@@ -28,8 +30,9 @@ inline std::vector<std::string> special_tokens(const engine::tokenizer& words) {
     return found;
 }
 
-/// What content may spell: each special token of the vocabulary, all of them, and, where it has
-/// more than 40, the hundreds that are reserved in one text. `utf8`: of those that JSON can say.
+/// Texts that content may have and that look like special tokens: each of the first 40 alone, the
+/// others in one text, and all in one text. `utf8`: only those that are valid UTF-8, as JSON
+/// requires.
 inline std::vector<std::string> spelled_tokens(const engine::tokenizer& words, bool utf8 = false) {
     constexpr std::size_t alone_max = 40;
     std::vector<std::string> said = special_tokens(words);
@@ -47,7 +50,7 @@ inline std::vector<std::string> spelled_tokens(const engine::tokenizer& words, b
     return said;
 }
 
-/// The special tokens among those of the text; not those for unknown text.
+/// The control tokens in the encoded text, without those for unknown text.
 inline std::vector<engine::token_id> control_ids(const engine::tokenizer& words,
                                                  const engine::marked_text& text) {
     std::vector<std::uint32_t> ends;
