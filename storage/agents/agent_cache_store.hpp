@@ -427,6 +427,7 @@ class agent_cache_store {
     std::vector<agent_summary> list() const;
     /// Returns: a tenant's, in order of their ids.
     std::vector<agent_summary> list(const tenant_id& tenant) const;
+    /// What is known of one agent; nothing where the loaded model does not remember it.
     std::optional<agent_summary> inspect(const agent_id& id) const;
     /// Returns: what other models remember, in order of the agents' ids, then of fingerprints.
     std::vector<other_memory> list_others() const;

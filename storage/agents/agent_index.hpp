@@ -227,6 +227,9 @@ class agent_index {
         agent_record* agent = nullptr;  // null: there is none
         score_type score{std::numeric_limits<int>::min(), false, -1};
     };
+    /// The agent with hot blocks that may leave the pool first: not dirty, and with the least
+    /// claim, then one whose blocks others do not share, then the one that is least likely to be
+    /// needed. `keep`: an agent to pass over; may be null.
     clean_agent most_dispensable(const lock&, std::chrono::system_clock::time_point now,
                                  const agent_id* keep);
     /// Evicts the agent that most_dispensable() finds. Returns: its former state, null when there
@@ -282,6 +285,9 @@ class agent_index {
         std::vector<state_ptr> states;
         std::vector<block_hash> unneeded;
     };
+    /// Removes all agents of this index when its model is unloaded. What is on disk of them stays
+    /// known as a foreign manifest of `fingerprint`. Returns: their states, for the caller to
+    /// destroy, and blocks that no manifest needs any more.
     left_agents leave(const lock&, const block_hash& fingerprint);
 
     /// Sets whether the quota removes this manifest only after all others.
@@ -359,7 +365,7 @@ class agent_index {
 /// While it lives, nobody else saves or removes the agent with this manifest, of whatever index.
 class manifest_turn {
   public:
-    /// Waits for its turn.
+    /// Waits until no other turn for the manifest at `path` lives.
     manifest_turn(agent_index& index, std::string path)
         : commons_(index.commons_), path_(std::move(path)) {
         std::unique_lock locked(commons_->mutex);

@@ -160,6 +160,7 @@ result<void> cache_directory::count_others() {
     return {};
 }
 
+/// Counts more (or fewer) bytes of packed weights in the disk quota, if the directory is open.
 void change_packed_bytes(directory_share& share, std::int64_t change) {
     const std::lock_guard lock(share.mutex);
     const auto open = share.open.lock();

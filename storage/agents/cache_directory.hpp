@@ -74,6 +74,8 @@ class cache_directory {
         use by = use::nobody;
         std::string former{};  // its path, where that is one of format 1; else empty
     };
+    /// Opens the directory for the first model: takes the lock, checks the format, reads all
+    /// manifests and counts all files. Removes memories while the budget is exceeded.
     result<void> open_first();
     /// Opens a directory that another store of this process has open: reads the manifests of this
     /// model, which the stores kept as foreign ones until now, and makes their agents known to this
@@ -83,9 +85,11 @@ class cache_directory {
     /// foreign, with its blocks, and the agent counts as corrupt. Errors: those that no state of
     /// one file explains.
     result<void> take_over(read_file file);
+    /// Adds this model to those that use the directory.
     void join();
     result<void> make_directories();
     result<void> count_others();
+    /// Reads the secret from which tenants' ids are made, or makes a new one where there is none.
     result<void> read_secret();
     result<void> read_manifests();
     void read_manifest(read_file& file) const;

@@ -228,6 +228,7 @@ result<void> check_format(const metadata_map& metadata, const block_hash& finger
     return {};
 }
 
+/// The number of tokens that the file's metadata has. Errors: it is missing or no number.
 result<std::size_t> token_count_of(const metadata_map& metadata) {
     const auto text = field(metadata, "token_count");
     if (!text) return text.error();

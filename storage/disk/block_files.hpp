@@ -137,6 +137,7 @@ class block_files {
         const file_gain& sum() const noexcept { return sum_; }
 
       private:
+        /// Adds the files of a block to the sum.
         void count(const block_state& parts);
         const block_files& files_;
         const std::lock_guard<std::mutex> held_;

@@ -287,6 +287,7 @@ class record_reader {
     std::string_view bytes_;
 };
 
+/// Reads a time. `name`: of the field, for errors.
 clock::time_point read_time(record_reader& reader, const char* name) {
     const auto value = reader.number<std::int64_t>(name);
     if (value < -clock_max || value > clock_max) {
@@ -345,6 +346,7 @@ void read_tokens(record_reader& reader, std::size_t kept_tokens, manifest& agent
     }
 }
 
+/// Reads the notes: pairs of texts, each key once.
 void read_notes(record_reader& reader, manifest& agent) {
     agent.notes.clear();
     const std::size_t notes = reader.count("notes", manifest_notes_max, 8);
@@ -375,6 +377,7 @@ void read_states(record_reader& reader, manifest& agent) {
     if (!states.fault.empty()) reader.fault = states.fault;
 }
 
+/// Reads the ends of messages: how many of those in the version before are kept, and the new ones.
 void read_messages(record_reader& reader, manifest& agent) {
     const std::size_t kept = reader.number<std::uint32_t>("messages");
     if (kept > agent.messages.size()) return reader.fail("messages", "keeps more than there are");

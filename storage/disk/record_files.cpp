@@ -24,6 +24,7 @@ std::string_view bytes_of(const tenant_id& tenant) {
     return {reinterpret_cast<const char*>(salt.data()), salt.size()};
 }
 
+/// The checksum in the head of a record's file.
 block_hash sum_of(const kept_record& record) {
     return field_hasher()
         .add(bytes_of(record.tenant))

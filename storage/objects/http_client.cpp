@@ -101,6 +101,7 @@ void set(CURL* handle, CURLoption option, Value value) {
     ASSERT(code == CURLE_OK);
 }
 
+/// Sets the time limits. A transfer that stays below 1000 bytes a second for stall_max is ended.
 void set_limits(CURL* handle, const http_options& options) {
     set(handle, CURLOPT_NOSIGNAL, 1L);
     set(handle, CURLOPT_PROTOCOLS_STR, "http,https");
@@ -114,6 +115,7 @@ void set_limits(CURL* handle, const http_options& options) {
     if (!options.ca_file.empty()) set(handle, CURLOPT_CAINFO, options.ca_file.c_str());
 }
 
+/// Has curl call the functions above with this transfer.
 void set_callbacks(CURL* handle, transfer& one) {
     set(handle, CURLOPT_WRITEFUNCTION, take_body);
     set(handle, CURLOPT_WRITEDATA, static_cast<void*>(&one));
@@ -124,6 +126,7 @@ void set_callbacks(CURL* handle, transfer& one) {
     set(handle, CURLOPT_NOPROGRESS, 0L);
 }
 
+/// Sets the request's method, and where curl reads the body of a PUT.
 void set_method(CURL* handle, transfer& one) {
     const std::string& method = one.request.method;
     if (method == "HEAD") {

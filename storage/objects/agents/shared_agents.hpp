@@ -151,6 +151,7 @@ class shared_agents {
     object_result<void> erase_branches(const agent_id& session);
     object_result<void> give_way(const agent_id& id, const local_copy& own);
     object_result<std::string> read_manifest(const std::string& manifest) const;
+    /// The mark that is stored for the manifest; nothing where there is none or it cannot be read.
     std::optional<mark> read_mark(const std::string& manifest) const;
     object_result<void> write_mark(const std::string& manifest, const mark& seen);
     void remember_name(const std::string& manifest, const agent_id& id);

@@ -69,6 +69,8 @@ object_result<object_cipher> encrypted_objects::cipher_of(const std::string& nam
     return object_cipher(keys_[static_cast<std::size_t>(found - ids_.begin())], *header, name);
 }
 
+/// Reads and decrypts an object. Its segments are sealed one by one; the last one is sealed as
+/// such, so that a shortened object is noticed.
 object_result<object_info> encrypted_objects::get(const std::string& name, std::string& bytes) {
     std::string sealed;
     bytes.clear();
@@ -91,6 +93,8 @@ object_result<object_info> encrypted_objects::get(const std::string& name, std::
     return info;
 }
 
+/// Reads and decrypts a part of an object. Starts over where the object was replaced between its
+/// header and the segments.
 object_result<object_info> encrypted_objects::get_range(const std::string& name,
                                                         std::uint64_t offset,
                                                         std::span<std::byte> target) {
@@ -145,6 +149,7 @@ object_result<bool> encrypted_objects::read_segments(const std::string& name,
     return true;
 }
 
+/// Encrypts an object with the first key, segment by segment, and writes it.
 object_result<std::string> encrypted_objects::put(const std::string& name, std::string_view bytes,
                                                   const put_condition& condition) {
     // Checked before the bytes are copied. The store itself refuses an object that only the tags of

@@ -172,7 +172,7 @@ bool is_hub_repository(std::string_view name) {
 hub_client::hub_client(hub_options options)
     : options_(std::move(options)), api_(options_.http), contents_([&] {
           http_options unbounded = options_.http;
-          unbounded.total_max = std::chrono::milliseconds(0);  // a stall ends it
+          unbounded.total_max = std::chrono::milliseconds(0);  // large files: only a stall ends it
           return unbounded;
       }()) {}
 
