@@ -34,6 +34,7 @@ double unix_seconds(std::chrono::system_clock::time_point time) {
 constexpr std::size_t digits_shown = 12;
 constexpr std::size_t digits_typed_min = 8;
 
+/// A model as clients see it: a part of its fingerprint distinguishes models of one name.
 json::object model_object(const std::string& model, const std::string& fingerprint, bool loaded) {
     json::object object;
     object["model_id"] = model.empty() ? json::value(nullptr) : json::value(model);
@@ -42,6 +43,7 @@ json::object model_object(const std::string& model, const std::string& fingerpri
     return object;
 }
 
+/// What each model remembers of the agent.
 json::array memories_of(const agent_card& agent) {
     json::array memories;
     for (const memory_card& each : agent.memories) {
@@ -64,6 +66,7 @@ const char* why_not_held(const agent_card& agent) {
     return unused_for < agent.policy.keep_seconds.value() ? "share" : "expired";
 }
 
+/// How long the memory is to be kept, and whether that holds now.
 json::object policy_object(const agent_card& agent) {
     const storage::memory_policy& policy = agent.policy;
     json::object object{{"keep_seconds", nullptr}, {"pinned", policy.pinned.value_or(false)}};
@@ -85,6 +88,7 @@ const char* tier_of(const agent_card& agent) {
     return agent.hot ? "hot" : "warm";
 }
 
+/// An agent as clients see it. `model`: the loaded one's name.
 json::object object_of(const agent_card& agent, std::string_view model) {
     json::object object{{"agent_id", agent.id},
                         {"status", "active"},

@@ -69,6 +69,7 @@ void parse_chat(const json_cursor& root, const request_limits& limits, generate_
                      request.form, request.chat);
 }
 
+/// Reads the whole request: a raw prompt, or messages where there is none.
 generate_request parse_root(const json_cursor& root, const request_limits& limits) {
     generate_request request;
     refuse_foreign_fields(root);

@@ -36,6 +36,7 @@ std::optional<std::int64_t> measure(const json_cursor& edit, const char* key,
     return count_at(*field);
 }
 
+/// Reads a list of tools' names.
 std::set<std::string> names_at(const json_cursor& list, const request_limits& limits) {
     std::set<std::string> names;
     const std::size_t count = parse_count(list, limits.tools_max);
@@ -44,6 +45,8 @@ std::set<std::string> names_at(const json_cursor& list, const request_limits& li
     return names;
 }
 
+/// Reads an edit that clears results of tools: above which size, how many stay, which tools are
+/// excluded.
 clear_tool_uses parse_clear_tool_uses(const json_cursor& edit, const request_limits& limits) {
     clear_tool_uses clear;
     clear.above_tokens = measure(edit, "trigger", "input_tokens");
@@ -62,6 +65,7 @@ clear_tool_uses parse_clear_tool_uses(const json_cursor& edit, const request_lim
     return clear;
 }
 
+/// Reads an edit that clears reasoning: of how many turns it stays.
 clear_thinking parse_clear_thinking(const json_cursor& edit) {
     clear_thinking clear;
     auto keep = edit.find("keep");
@@ -75,6 +79,7 @@ clear_thinking parse_clear_thinking(const json_cursor& edit) {
     return clear;
 }
 
+/// Reads an edit that replaces the conversation by a summary.
 compact parse_compact(const json_cursor& edit) {
     compact asked;
     asked.above_tokens = measure(edit, "trigger", "input_tokens").value_or(asked.above_tokens);
@@ -189,6 +194,7 @@ class context_editor {
     edited_context made_;
 };
 
+/// All results in the conversation with their calls, oldest first.
 std::vector<context_editor::tool_use> context_editor::tool_uses() {
     std::map<std::string_view, engine::tool_call_part*> calls;
     std::vector<tool_use> uses;
@@ -227,6 +233,8 @@ result<int> context_editor::replace(engine::conversation edited, std::int64_t at
     return saved;
 }
 
+/// Clears the oldest results of tools, except the newest edit.kept, where the conversation is large
+/// enough.
 result<void> context_editor::apply(const clear_tool_uses& edit) {
     const std::size_t uses = tool_uses().size();
     if (uses <= edit.kept || (edit.above_uses && uses <= *edit.above_uses)) return {};
@@ -265,6 +273,7 @@ bool is_thinking(const engine::content_part& part) {
     return std::holds_alternative<engine::thinking_part>(part);
 }
 
+/// Removes the reasoning of all but the newest edit.kept turns that have some.
 result<void> context_editor::apply(const clear_thinking& edit) {
     const auto thinks = [](const engine::message& each) {
         return std::ranges::any_of(each.parts, is_thinking);

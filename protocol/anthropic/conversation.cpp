@@ -189,6 +189,7 @@ engine::role parse_role(const json_cursor& message) {
     return engine::role::user;
 }
 
+/// Reads a block with the model's call of a tool.
 engine::content_part parse_tool_use(const json_cursor& block, const messages_limits& limits) {
     engine::tool_call_part part;
     part.id = bounded_at(block, "id", limits.call_id_bytes_max);
@@ -198,6 +199,7 @@ engine::content_part parse_tool_use(const json_cursor& block, const messages_lim
     return part;
 }
 
+/// Reads a block with the result of a call, which may also define tools (`tools`).
 engine::content_part parse_tool_result(const json_cursor& block, const messages_limits& limits,
                                        const history_position& position, tool_roster& tools) {
     engine::tool_result_part part;
@@ -466,6 +468,7 @@ bool is_of_user(const json_cursor& message) {
     return field && field->value() == "user";
 }
 
+/// Reads all messages. Those from the newest one on are checked more strictly than history.
 std::vector<engine::message> parse_message_list(const json_cursor& root,
                                                 const messages_limits& limits,
                                                 left_out_names& left_out, tool_roster& tools) {
@@ -521,6 +524,8 @@ bool is_hosted_search(const json_cursor& tool) {
     return type && type->value().is_string() && type->as_string().starts_with("tool_search_tool_");
 }
 
+/// Reads the tools: those in the prompt from the start, and those deferred until a search or result
+/// brings them.
 engine::tool_lists parse_tool_lists(const json_cursor& root, const messages_limits& limits,
                                     left_out_names& left_out) {
     bool is_searched_for = false;

@@ -18,6 +18,7 @@ namespace json = boost::json;
 
 namespace {
 
+/// The usage in the vendor's fields. Tokens that are stored now count as written to its cache.
 json::object usage_object(const engine::prompt_usage& usage, int output_tokens) {
     return {{"input_tokens", usage.recomputed_tokens},
             {"cache_creation_input_tokens", usage.created_tokens},
@@ -333,6 +334,7 @@ void message_collector::on_tool_call(std::string_view name, std::string_view arg
     if (options_.is_judged) judged_.push_back({call.id, call.name, call.text});
 }
 
+/// The blocks of the answer's content.
 json::array message_collector::content() const {
     json::array content;
     if (!options_.summary_block.empty()) content.push_back(options_.summary_block);

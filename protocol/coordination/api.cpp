@@ -38,6 +38,7 @@ json::array words(const std::vector<std::string>& items) {
     return out;
 }
 
+/// The agents as clients see them.
 json::array agent_states(const session& s) {
     json::array states;
     for (const agent& each : s.agents)
@@ -49,6 +50,7 @@ json::array agent_states(const session& s) {
     return states;
 }
 
+/// The state of the session as clients see it.
 json::object status_object(const session& s) {
     return {{"session_id", s.id},
             {"current_turn", s.turn},
@@ -83,6 +85,7 @@ json::object message_object(const session& s, const turn_report& report) {
     return message_object(s, shown);
 }
 
+/// What a turn read, reused and computed, in tokens, and how it ended.
 json::object usage_object(const turn_report& report) {
     json::object out = memory_object(report.memory_name, report.usage);
     out["read_ahead_tokens"] = report.read_ahead_tokens;
@@ -157,6 +160,7 @@ std::vector<std::string> parse_words(const json_cursor& list, std::size_t count_
     return out;
 }
 
+/// Reads a vote that the client casts for an agent.
 cast_vote read_vote(const json_cursor& root) {
     cast_vote out;
     out.agent_id = string_at(root, "agent_id");
@@ -166,6 +170,7 @@ cast_vote read_vote(const json_cursor& root) {
     return out;
 }
 
+/// Reads a question for all agents, with at least two different choices.
 decision_request read_decision(const json_cursor& root, const request_limits& limits) {
     decision_request out;
     out.question = text_at(root, "question", question_characters_max, presence::required);

@@ -28,6 +28,7 @@ counts first_places(const question& asked) {
     return places;
 }
 
+/// The choices with their numbers of first places, the most first.
 std::vector<choice_count> sorted_counts(const question& asked) {
     const counts places = first_places(asked);
     std::vector<choice_count> out;

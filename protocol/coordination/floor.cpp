@@ -23,6 +23,8 @@ const std::string& name_of(const session& s, int index) {
     return s.agents[static_cast<std::size_t>(index)].name;
 }
 
+/// The order of a debate: moderators, participants, critics, each with a cue for the opening,
+/// middle or closing round.
 std::vector<slot> structured_order(const session& s, int round) {
     const auto turns = (std::int64_t{round} + 1) * std::int64_t(speakers_of(s).size());
     const bool is_last = s.max_turns > 0 && turns >= s.max_turns;
@@ -40,6 +42,8 @@ std::vector<slot> structured_order(const session& s, int round) {
     return order;
 }
 
+/// One agent, a moderator or critic if there is one, asks every other speaker a question, which is
+/// answered at once.
 std::vector<slot> socratic_order(const session& s) {
     const std::vector<int> speakers = speakers_of(s);
     int questioner = speakers.front();
@@ -55,6 +59,8 @@ std::vector<slot> socratic_order(const session& s) {
     return order;
 }
 
+/// All speak, and at last the advocates argue against what was said: the critics, or the last
+/// speaker where there is none.
 std::vector<slot> advocate_order(const session& s) {
     std::vector<int> advocates = those_with(s, part::critic);
     if (advocates.empty()) advocates = {speakers_of(s).back()};
@@ -65,6 +71,8 @@ std::vector<slot> advocate_order(const session& s) {
     return order;
 }
 
+/// Speeches for and against the motion alternate; every other round begins with those against.
+/// Participants are assigned to the two sides in turn; critics are against.
 std::vector<slot> parliamentary_order(const session& s, int round) {
     std::vector<int> in_favour, against;
     const std::vector<int> participants = those_with(s, part::participant);

@@ -46,6 +46,8 @@ std::string parse_display_name(const json_cursor& item, const session& so_far) {
     return name;
 }
 
+/// Reads an agent's id, or makes one. `so_far`: the session with the agents read before, for names
+/// that are taken.
 std::string parse_agent_id(const json_cursor& item, const session& so_far,
                            const std::function<std::string()>& new_agent_id) {
     auto field = item.find("agent_id");
@@ -57,6 +59,7 @@ std::string parse_agent_id(const json_cursor& item, const session& so_far,
     return id;
 }
 
+/// Reads one agent of the session. `so_far`: as above.
 agent parse_agent(const json_cursor& item, const session& so_far,
                   const std::function<std::string()>& new_agent_id) {
     agent one{parse_agent_id(item, so_far, new_agent_id), parse_display_name(item, so_far)};
@@ -143,6 +146,7 @@ void parse_prior(const json_cursor& root, opening& wanted) {
     }
 }
 
+/// Reads the prefix for memories of permanent agents; empty: none.
 std::string parse_prefix(const json_cursor& root) {
     std::string prefix =
         text_at(root, "persistent_cache_prefix", prefix_bytes_max, presence::optional);
@@ -151,6 +155,7 @@ std::string parse_prefix(const json_cursor& root) {
     return prefix;
 }
 
+/// Reads the whole request that opens a session.
 opening parse_root(const json_cursor& root, std::string session_id,
                    const std::function<std::string()>& new_agent_id) {
     opening out;

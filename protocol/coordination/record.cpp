@@ -163,6 +163,7 @@ bool bool_at(const json_cursor& object, std::string_view key) {
     return field.ok() && field.as_bool();
 }
 
+/// Reads a word of `names` as the value at its index.
 template <class Enum, class Names>
 Enum enum_at(const json_cursor& object, std::string_view key, const Names& names) {
     const std::string word = string_at(object, key);
@@ -191,6 +192,7 @@ int agent_at(const json_cursor& object, std::string_view key, int agents) {
     return integer_at(object, key, nobody, agents - 1);
 }
 
+/// Reads an agent of a session, as to_json() wrote it.
 agent read_agent(const json_cursor& c) {
     agent a;
     a.id = string_at(c, "id");
@@ -205,6 +207,7 @@ agent read_agent(const json_cursor& c) {
     return a;
 }
 
+/// Reads a line. `agents`: the number of agents, to check indexes of them. Likewise below.
 line read_line(const json_cursor& c, int agents) {
     line l;
     l.id = string_at(c, "id");
@@ -274,6 +277,7 @@ bool are_votes_of(const session& s, const question& q) {
     return !has_winner || (q.is_closed && is_choice_of(q, q.winner));
 }
 
+/// Complains of questions that no session could have.
 void check_questions(const json_cursor& root, const session& s) {
     if (!root.ok()) return;
     std::set<std::string> texts;

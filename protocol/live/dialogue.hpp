@@ -67,6 +67,7 @@ class dialogue {
   private:
     answer end(std::string_view code, std::string_view message, close_code why);
     bool takes_message(time now);
+    /// Decides what follows a message of the client.
     answer read(std::string_view message);
 
     stage stage_ = stage::greeting;

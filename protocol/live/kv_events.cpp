@@ -92,6 +92,7 @@ void kv_event_stream::add_part(const storage::blocks_stored& stored, std::size_t
               R"(,"tenant":)" + quoted(tenant_name(stored.tenant)) + '}');
 }
 
+/// Adds an event for removed blocks; those that the follower does not know are left out.
 void kv_event_stream::add(const storage::blocks_removed& removed) {
     std::vector<storage::block_hash> names;
     for (const storage::block_hash& each : removed.names)

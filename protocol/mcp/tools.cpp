@@ -106,6 +106,7 @@ constexpr std::array tools{
          run_arguments},
 };
 
+/// The JSON schema's type for such a value.
 json::value type_of(value_kind kind) {
     switch (kind) {
         case value_kind::text:
@@ -120,6 +121,7 @@ json::value type_of(value_kind kind) {
     return nullptr;
 }
 
+/// The JSON schema of a tool's arguments.
 json::object schema_of(const tool& one) {
     json::object properties;
     json::array required;
@@ -136,6 +138,7 @@ json::object schema_of(const tool& one) {
     return schema;
 }
 
+/// Complains of a value of a wrong kind.
 void check_value(const argument& known, const json_cursor& field) {
     switch (known.kind) {
         case value_kind::text:
@@ -167,6 +170,7 @@ void check_arguments(const tool& one, const json_cursor& given) {
     }
 }
 
+/// The text for a query of a URL.
 std::string percent_encoded(std::string_view text) {
     std::string encoded;
     for (const char c : text) {

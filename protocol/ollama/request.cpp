@@ -62,6 +62,7 @@ std::string optional_string(const json_cursor& object, std::string_view key) {
     return field ? std::string(field->as_string()) : std::string();
 }
 
+/// Reads a message of the model. `calls`: notes its calls, for results that come later.
 engine::message parse_assistant(const json_cursor& wire, open_calls& calls,
                                 const history_position& position, const ollama_limits& limits) {
     engine::message message{engine::role::assistant, {}};
@@ -76,6 +77,7 @@ engine::message parse_assistant(const json_cursor& wire, open_calls& calls,
     return message;
 }
 
+/// Reads a tool's result; results without an id are matched to open calls by the tool's name.
 engine::message parse_tool_result(const json_cursor& wire, open_calls& calls,
                                   const history_position& position) {
     const std::string id = optional_string(wire, "tool_call_id");
@@ -86,6 +88,7 @@ engine::message parse_tool_result(const json_cursor& wire, open_calls& calls,
             {engine::tool_result_part{calls.take(id, tool), std::move(text), false}}};
 }
 
+/// Reads one message of any role.
 engine::message parse_message(const json_cursor& wire, open_calls& calls,
                               const history_position& position, const ollama_limits& limits) {
     wire.as_object();
@@ -121,6 +124,7 @@ void parse_format(const json_cursor& root, ollama_request& request) {
         format->fail(errc::bad_value, R"(must be "json" or a JSON schema, is )" + quoted(text));
 }
 
+/// Reads `think`: a bool, or an effort.
 engine::thinking_params parse_think(const json_cursor& root) {
     engine::thinking_params thinking;
     auto think = root.find("think");
@@ -138,6 +142,7 @@ int parse_num_predict(const json_cursor& options, const ollama_limits& limits) {
     return count < 0 ? limits.max_tokens_max : static_cast<int>(count);
 }
 
+/// Reads `options`: limits and sampling.
 void parse_options(const json_cursor& root, ollama_request& request, const ollama_limits& limits) {
     request.max_tokens = limits.max_tokens_max;
     auto options = root.find("options");
@@ -149,6 +154,7 @@ void parse_options(const json_cursor& root, ollama_request& request, const ollam
     request.sampling = parse_sampling(*options, limits, std::numeric_limits<std::int64_t>::min());
 }
 
+/// Reads the fields that chat and generate have in common.
 ollama_request parse_common(const json_cursor& root, const ollama_limits& limits) {
     ollama_request request;
     request.model = bounded_at(root, "model", limits.id_bytes_max);
@@ -169,6 +175,7 @@ void take_opening_system_text(engine::conversation& chat) {
     if (!chat.system.empty()) chat.messages.erase(chat.messages.begin());
 }
 
+/// Reads a request to /api/chat. One without messages only asks for the model to be loaded.
 ollama_request read_chat(const json_cursor& root, const ollama_limits& limits) {
     ollama_request request = parse_common(root, limits);
     auto list = root.find("messages");
@@ -191,6 +198,7 @@ ollama_request read_chat(const json_cursor& root, const ollama_limits& limits) {
     return request;
 }
 
+/// Reads a request to /api/generate. `raw`: the prompt is continued without a chat template.
 ollama_request read_generate(const json_cursor& root, const ollama_limits& limits) {
     ollama_request request = parse_common(root, limits);
     left_out_names none;

@@ -41,6 +41,7 @@ void parse_response_format(const json_cursor& root, chat_request& request) {
     set_json_schema(request, schema, flag_at(described, "strict"));
 }
 
+/// Refuses answers in a form other than text.
 void refuse_modalities(const json_cursor& root) {
     if (auto audio = root.find("audio")) audio->fail(errc::unsupported, "audio is not supported");
     auto list = root.find("modalities");
@@ -103,6 +104,7 @@ void parse_streaming(const json_cursor& root, chat_request& request) {
     request.include_usage = flag_at(*options, "include_usage");
 }
 
+/// Reads the whole request.
 chat_request parse_root(const json_cursor& root, const chat_limits& limits) {
     chat_request request;
     request.model = bounded_at(root, "model", limits.id_bytes_max);

@@ -110,6 +110,7 @@ std::optional<engine::tool_call_part> message_reader::parse_tool_call(const json
                      to_text(boost::json::object{{"input", custom->at("input").as_string()}}));
 }
 
+/// Reads the calls of a message, in the present form or the older one with a single function.
 std::vector<engine::tool_call_part> message_reader::parse_tool_calls(const json_cursor& wire) {
     std::vector<engine::tool_call_part> calls;
     auto list = wire.find("tool_calls");
@@ -132,6 +133,7 @@ std::string parse_reasoning(const json_cursor& wire) {
     return field ? std::string(field->as_string()) : std::string();
 }
 
+/// Reads a message of the model: reasoning, text and calls.
 engine::message message_reader::parse_assistant(const json_cursor& wire) {
     engine::message message{engine::role::assistant, {}};
     if (std::string thinking = parse_reasoning(wire); !thinking.empty())

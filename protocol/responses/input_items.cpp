@@ -272,6 +272,8 @@ class conversation_builder {
         context_.roster.settle(chat_.messages.size() - 1, 0);
     }
     void add_tools(const json_cursor& item) { add_notice(text_of_tools(item)); }
+    /// Adds the result of a search for tools: a tool's result where it answers a call, else a
+    /// notice of new tools.
     void add_search_output(const json_cursor& item) {
         std::string text = text_of_tools(item);
         if (!has_text(item, "call_id")) return add_notice(std::move(text));
@@ -279,6 +281,7 @@ class conversation_builder {
         add_output(item, std::move(text));
         context_.roster.settle(chat_.messages.size() - 1, 0);
     }
+    /// Adds a change of the reasoning effort as a notice in the prompt.
     void add_configuration(const json_cursor& item) {
         const auto reasoning = item.find("reasoning");
         const auto effort = reasoning ? reasoning->find("effort") : std::nullopt;

@@ -267,6 +267,8 @@ const json::value* item_finder::find(const kept_response& kept, const std::strin
     return find_in(asked_, kept, kept.input, id);
 }
 
+/// Finds the item `id` in `text`, the input or body of `kept`. `list`: keeps the parsed text of the
+/// response that was searched last. Returns: null where there is none.
 const json::value* item_finder::find_in(item_list& list, const kept_response& kept,
                                         const std::string& text, const std::string& id) {
     if (list.response_id != kept.id) {

@@ -60,6 +60,7 @@ std::vector<std::string> named_tools(const json_cursor& named, const response_re
     return request.names.flat_names_in(string_at(named, "name"));
 }
 
+/// Reads "none", "auto" or "required".
 tool_use parse_mode(const json_cursor& field) {
     const std::string_view text = field.as_string();
     if (text == "none") return tool_use::never;
@@ -111,6 +112,7 @@ void parse_chosen_namespace(const json_cursor& choice, bool several, response_re
     request.form.tools = std::move(names);
 }
 
+/// Reads tool_choice: whether tools may or must be called, and which.
 void parse_tool_choice(const json_cursor& root, const response_limits& limits,
                        response_request& request) {
     const bool several = flag_at(root, "parallel_tool_calls", true);
@@ -127,6 +129,7 @@ void parse_tool_choice(const json_cursor& root, const response_limits& limits,
     set_tool_use(request, tool_use::always, false, named_tool(*choice, request), *choice);
 }
 
+/// Reads text.format: whether the answer is to be JSON, and of which schema.
 void parse_text_form(const json_cursor& root, response_request& request) {
     auto text = root.find("text");
     auto format = text ? text->find("format") : std::nullopt;

@@ -65,6 +65,8 @@ void tool_list_reader::add(const json_cursor& tool) {
     take(tool, type, std::move(definition));
 }
 
+/// Adds the tools of a namespace, each under a flat name made of both names, since templates know
+/// no namespaces.
 void tool_list_reader::add_namespace(const json_cursor& holder) {
     const std::string space = bounded_at(holder, "name", limits_.name_bytes_max);
     auto list = holder.find("tools");

@@ -38,6 +38,7 @@ void add_result(json::object& to, const run_result& came) {
     to["payoff"] = came.worth ? json::value(*came.worth) : json::value();
 }
 
+/// The state of a run as clients see it.
 json::object run_object(const run_state& run) {
     json::array phases;
     for (const run_state::phase_state& each : run.phases) {
@@ -56,6 +57,7 @@ json::object run_object(const run_state& run) {
     return out;
 }
 
+/// Reads how a run is wanted.
 run_request read_run(const json_cursor& root) {
     run_request out;
     if (auto field = root.find("yaml")) out.yaml = std::string(field->as_string());

@@ -151,6 +151,7 @@ class place {
         if (is_required) complain(errc::missing_field, key + " is missing");
         return {};
     }
+    /// Reads a number from `low` to `high`; `otherwise` where there is none.
     int integer_at(const std::string& key, int low, int high, int otherwise) const {
         auto field = find(key);
         if (!field) return otherwise;
@@ -162,6 +163,7 @@ class place {
                                                  " to " + std::to_string(high));
         return value;
     }
+    /// Reads a word of `names` as the value at its index; `otherwise` where there is none.
     template <class Enum, class Names>
     Enum word_at(const std::string& key, const Names& names, Enum otherwise) const {
         auto field = find(key);
@@ -209,6 +211,7 @@ struct known_names {
     std::set<std::string> phases{};
 };
 
+/// Reads an agent. `known`: the names read so far, to which this one is added.
 scenario_agent read_agent(const std::string& key, const place& at, known_names& known) {
     scenario_agent one;
     one.key = key;
@@ -258,6 +261,7 @@ void read_phase_agents(const place& at, const known_names& known, phase& phase) 
                        "must have 1 to " + std::to_string(coordination::agents_max) + " agents");
 }
 
+/// Reads a phase; its templates may refer to earlier phases and known agents.
 phase read_phase(const place& at, known_names& known) {
     phase one;
     one.name = at.text_at("name", 30, true);
@@ -290,6 +294,8 @@ phase read_phase(const place& at, known_names& known) {
     return one;
 }
 
+/// Reads how the result is taken from the conversation: a summary, or a choice that a pattern
+/// finds.
 outcome read_outcome(const place& at) {
     outcome end;
     end.method = at.word_at("type", outcome_names, outcome::kind::summary);
@@ -302,6 +308,7 @@ outcome read_outcome(const place& at) {
     return end;
 }
 
+/// Reads the payoff: a square matrix with a row and a column for each label.
 payoff read_payoff(const place& at) {
     payoff worth;
     worth.labels = at.texts_at("labels", labels_max);
@@ -319,6 +326,7 @@ payoff read_payoff(const place& at) {
     return worth;
 }
 
+/// Reads the whole scenario.
 scenario read_scenario(const place& root) {
     scenario made;
     known_names known;

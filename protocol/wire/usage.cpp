@@ -37,6 +37,7 @@ std::string short_duration(std::chrono::milliseconds time) {
     return text;
 }
 
+/// Adds the headers about one limit. `unit`: "requests" or "tokens".
 void add_fields(fields& to, dialect d, const char* unit, const limit_left& limit,
                 std::chrono::system_clock::time_point now) {
     const std::string kind(unit);
