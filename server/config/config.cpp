@@ -147,6 +147,7 @@ struct command_line {
     std::string config_file;
 };
 
+/// Reads the command line: options, the config file's name and what to do. Throws config_error.
 command_line read_flags(const std::vector<std::string>& arguments) {
     command_line line;
     for (const po::option& found : parse_flags(arguments).options) {

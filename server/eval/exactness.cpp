@@ -71,7 +71,8 @@ std::vector<token_id> read_tokens(const options& given) {
     return tokens;
 }
 
-exactness_options read_exactness_options(const options& given) {
+/// Reads the options. Throws bad_input.
+exactness_options read_options(const options& given) {
     exactness_options read;
     const auto& kv = given.get<std::string>("kv");
     read.all = kv == "all";
@@ -111,6 +112,7 @@ bool print_row(const std::string& kv, const std::vector<way_outcome>& outcomes) 
     return same;
 }
 
+/// Prints what is compared, and the head of the table.
 void print_head(const exact_ways& ways, std::size_t tokens,
                 const std::vector<way_outcome>& outcomes) {
     std::printf(

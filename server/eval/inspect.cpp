@@ -73,6 +73,7 @@ std::string left_out_of(const model_report& report) {
     return text;
 }
 
+/// The geometry for the JSON form.
 json::object geometry_of(const engine::model_config& config) {
     json::object out{{"family", config.family},
                      {"layers", config.layers.size()},
@@ -98,6 +99,7 @@ json::object geometry_of(const engine::model_config& config) {
     return out;
 }
 
+/// The report in its JSON form.
 json::object json_of(const model_report& report) {
     json::array types, kv;
     for (const tensor_type& type : report.types)
@@ -167,6 +169,7 @@ void print_line(const char* name, const std::string& text) {
     std::printf("%-14s %s\n", name, text.c_str());
 }
 
+/// Prints the geometry in the text form.
 void print_geometry(const engine::model_config& config) {
     print_line("family", config.family);
     print_line("geometry", std::to_string(config.layers.size()) + " layers, hidden " +
@@ -195,6 +198,7 @@ void print_geometry(const engine::model_config& config) {
     print_line("context", std::to_string(config.context_tokens_max) + " tokens");
 }
 
+/// Prints the table of KV recipes.
 void print_kv(const model_report& report) {
     const bool measured = !report.kv_default.empty();
     std::printf("\n| KV | bytes per token | past the windows | agents of 4096 | of 16384 |%s\n",
@@ -230,6 +234,7 @@ void print_kv(const model_report& report) {
     if (measured) std::printf("measured in %.1f s\n", report.measured_seconds);
 }
 
+/// Prints the report in its text form.
 void print_text(const model_report& report) {
     print_line("model", report.model.id);
     print_line("path", report.model.path);

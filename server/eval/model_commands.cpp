@@ -46,6 +46,7 @@ std::vector<int> parse_positions(const std::string& list, std::size_t token_coun
     return positions;
 }
 
+/// Writes positions and logits as a safetensors file. Throws bad_input.
 void write_logits(const std::string& path, const std::vector<int>& positions,
                   const std::vector<float>& logits) {
     const std::vector<std::int64_t> wide(positions.begin(), positions.end());
@@ -82,6 +83,8 @@ void add_sequence_options(options& given) {
                 "twice the work");
 }
 
+/// The model's options as the command line has them. `tokens_max`: of the sequence. Throws
+/// bad_input.
 offline_options model_options(const options& given, std::size_t tokens_max) {
     const auto recipes = parse_kv_list("kv-bits", given.get<std::string>("kv-bits"));
     if (recipes.size() != 1) throw bad_input("--kv-bits: one recipe is needed here");

@@ -90,6 +90,7 @@ class inspection {
                   [](const auto& a, const auto& b) { return a.bytes > b.bytes; });
     }
 
+    /// Reads the headers of a GGUF and all its parts: version, tokenizer, types of tensors.
     void read_gguf() {
         attempt([&] {
             const auto parts = take(storage::open_gguf(path()));
@@ -120,6 +121,7 @@ class inspection {
         return text == nullptr ? "" : std::string(*text);
     }
 
+    /// Adds a problem for a type of tensors that the loader does not support.
     void refuse_type(const std::vector<storage::gguf_file>& parts, const tensor_type& type) {
         for (const storage::gguf_file& part : parts) {
             for (const auto& [name, tensor] : part.view().tensors) {
@@ -133,6 +135,7 @@ class inspection {
         }
     }
 
+    /// Reads the headers of a folder of safetensors.
     void read_folder() {
         report_.container = "folder of safetensors";
         attempt([&] {
@@ -146,6 +149,7 @@ class inspection {
         });
     }
 
+    /// Checks the tensors as the loader would, and counts what they take packed.
     void check_weights() {
         attempt([&] {
             auto checked = take(engine::model_weights::check(path(), *report_.config, form()));
@@ -171,6 +175,7 @@ class inspection {
         });
     }
 
+    /// Computes what each KV recipe costs, or why the model cannot have it.
     void read_kv() {
         for (const storage::named_kv_recipe& each : storage::kv_recipes()) {
             kv_cost cost;
@@ -230,6 +235,7 @@ class inspection {
                                         engine::kept_state_bytes(*report_.config));
     }
 
+    /// Loads the tokenizer and notes what it is.
     void read_tokenizer() {
         const engine::tokenizer tokenizer = given_.tokenizer();
         tokenizer_facts facts;
@@ -243,6 +249,7 @@ class inspection {
         report_.tokenizer = std::move(facts);
     }
 
+    /// The kind of tokenizer that tokenizer.json names; empty: none.
     std::string kind_of_folder() const {
         const std::string json = take(storage::read_whole(
             storage::posix_file_system(), path() + "/tokenizer.json", tokenizer_bytes_max));

@@ -18,6 +18,7 @@ using storage::token_id;
 
 constexpr int offline_block_tokens = 256;
 
+/// The kernels of that name. Throws bad_input that lists those of this machine.
 const engine::kernel_table* kernels_named(const std::string& name) {
     const engine::kernel_table* found = engine::find_kernels(name);
     if (found != nullptr) return found;
@@ -31,6 +32,7 @@ engine::weight_form form_named(const std::string& name) {
     throw bad_input("--weights \"" + name + "\": possible are native, q8 and q4");
 }
 
+/// The layout of K and V for a recipe. Throws bad_input where the model cannot have it.
 storage::kv_layout make_layout(const engine::model_config& config,
                                const storage::kv_recipe& recipe) {
     try {

@@ -95,6 +95,7 @@ std::optional<token_id> first_token(const engine::tokenizer& tokenizer) {
     return whole.front();
 }
 
+/// Reads the text and divides it into windows. Throws bad_input.
 window_plan plan_windows(const perplexity_options& options, const engine::tokenizer& tokenizer,
                          int context_max) {
     window_plan plan;
@@ -145,6 +146,7 @@ class window_reader {
           vocabulary_(static_cast<std::size_t>(forms.front().model->config().vocabulary)),
           tasks_(forms.front().model->threads()) {}
 
+    /// Reads one window and adds its scores to all forms.
     void read(const std::vector<token_id>& ids, const std::function<void(int)>& on_progress) {
         ids_ = ids;
         sequences_.clear();
@@ -182,6 +184,7 @@ class window_reader {
         }
     }
 
+    /// Adds the scores of the positions from `first` on to a form.
     void score(kv_form& form, int first, const std::vector<prediction>& predictions,
                const std::vector<float>& reference, const std::vector<float>& logits) {
         std::vector<position_score> scores(predictions.size());
@@ -224,6 +227,7 @@ std::string title_of(const kv_form& form) {
     return form.name == "default" ? "default: " + form.recipe : form.name;
 }
 
+/// Prints a row for each form, and then one for each form and depth.
 void print_tables(const std::vector<kv_form>& forms, const window_plan& plan) {
     std::printf(
         "windows of %d tokens: %zu; predictions from position %d on; intervals of 95 %%\n\n",

@@ -71,6 +71,7 @@ recall_case parse_case(const std::string& line, const std::string& where,
     return out;
 }
 
+/// Reads the cases file, as far as --limit and --per-length allow. Throws bad_input.
 std::vector<recall_case> load_cases(const recall_options& options,
                                     const engine::chat_template& rules,
                                     const engine::tokenizer& tokenizer) {

@@ -354,6 +354,7 @@ namespace {
 /// client's coroutine takes it out with next().
 class agent_export {
   public:
+    /// Begins the export. It ends early when the client leaves.
     agent_export(const services& server, const request& incoming, client_link& client,
                  storage::agent_id agent)
         : pipe_(std::make_shared<byte_pipe>(client.executor())),

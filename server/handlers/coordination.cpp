@@ -203,6 +203,7 @@ net::awaitable<reply> as_events(const answer_context& context, asked_turn asked)
 
 enum class reply_form { body, events };
 
+/// Handles a request for a turn (or a round), with a reply in this form.
 net::awaitable<reply> take_turns(const answer_context& context, bool is_round, reply_form form) {
     auto key = key_of(context.incoming);
     if (!key) co_return error_response(context.incoming, key.error());

@@ -64,6 +64,7 @@ json::object unready(const services& server, const slot_state& now) {
 /// took.
 class recent_pool {
   public:
+    /// The usage of this engine's pool, counted now or lately.
     engine::pool_usage look(const engine::engine& engine) {
         constexpr int rest = 50;  // times as long as counting took
         using clock = std::chrono::steady_clock;

@@ -29,6 +29,7 @@ struct wanted_run {
     coordination::answer_wish how;
 };
 
+/// Parses both parts of the body.
 protocol::result<wanted_run> parse_wanted(std::string_view body, const services& server) {
     protocol::request_limits limits;
     limits.json.bytes_max = server.limits.body_bytes_max;

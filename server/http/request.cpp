@@ -13,6 +13,7 @@ namespace {
 
 char lower(char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; }
 
+/// Whether a client's request id is safe to repeat in headers and logs.
 bool is_request_id(std::string_view text) {
     auto allowed = [](char c) {
         return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') ||

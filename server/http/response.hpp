@@ -43,6 +43,7 @@ std::string response_head(const request& to, const response& reply, std::string_
 /// The whole reply; without its body when the request was HEAD.
 std::string response_bytes(const request& to, const response& reply, bool keep_alive);
 
+/// The text after the status: "Not Found".
 std::string_view reason_phrase(int status) noexcept;
 
 }  // namespace semantic::server

@@ -121,7 +121,8 @@ storage::result<memory_needs> needs_of(const std::string& path, const config& se
     const std::uint64_t vocabulary = count(model->vocabulary);
     const auto drafts =
         settings.speculation ? engine::draft_rule::where_faster : engine::draft_rule::never;
-    // Floats: 4 bytes each. Whole rows of `hidden`, panels of the wider ones, and logits.
+    // In floats of 4 bytes: 4 buffers of all rows, 3 wide and 8 narrow ones of a panel's rows, and
+    // the logits.
     needs.scratch =
         4 * (rows * hidden * 4 + std::min(rows, panel_rows) * (3 * widest + 8 * hidden) +
              count(engine::logit_rows_max(settings.max_batch, drafts)) * vocabulary) +
@@ -151,6 +152,7 @@ namespace {
 
 std::uint64_t in_bytes(std::size_t mb) { return static_cast<std::uint64_t>(mb) << 20; }
 
+/// The needs of the model together with the others.
 storage::result<memory_needs> needs_of_all(const planned_model& model,
                                            const std::vector<planned_model>& others) {
     auto needs = needs_of(model.path, model.settings);

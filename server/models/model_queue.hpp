@@ -117,7 +117,9 @@ class model_queue {
     void answer(const std::shared_ptr<waiter>& one, protocol::result<engine_lease> outcome);
     /// Why a request for the model cannot wait; nothing: it can.
     std::optional<protocol::failure> refusal(std::optional<std::size_t> model) const;
+    /// The error for a request that has waited too long.
     protocol::failure too_long(const waiter& one) const;
+    /// The error for a request that finds the queue full.
     protocol::failure too_many() const;
 
     engine_slots& slots_;

@@ -85,6 +85,7 @@ void each_key(const YAML::Node& map, const std::string& subject, Take take) {
 
 class file_reader {
   public:
+    /// Reads the whole file. Throws syntax_fault.
     models_file read(const YAML::Node& root) {
         if (root.IsNull()) return {};
         models_file file;
@@ -112,6 +113,7 @@ class file_reader {
         return models;
     }
 
+    /// Reads one model: its names, its path, and options of its own.
     listed_model model_of(const YAML::Node& node) {
         listed_model model;
         each_key(node, "a model", [&](const auto& key, const auto& at, const auto& value) {
@@ -141,6 +143,7 @@ class file_reader {
         return names;
     }
 
+    /// Reads an option's value, and checks that the option takes it.
     static model_setting setting_of(const config_option& option, const YAML::Node& node) {
         const std::string key(option.name);
         model_setting setting{&option, word_of(key, node)};

@@ -17,6 +17,7 @@ constexpr std::size_t names_shown = 12;
 
 using model_list = std::vector<registered_model>;
 
+/// The index of the model with that name or alias.
 std::optional<std::size_t> find_in(const model_list& models, std::string_view name) {
     for (std::size_t i = 0; i < models.size(); ++i) {
         const auto& aliases = models[i].aliases;
@@ -34,6 +35,7 @@ std::filesystem::path plain(const std::string& path) {
     return whole.has_filename() ? whole : whole.parent_path();
 }
 
+/// The index of the model whose files are at `path`.
 std::optional<std::size_t> find_path(const model_list& models, const std::string& path) {
     const auto at = std::find_if(models.begin(), models.end(), [&](const auto& each) {
         return !each.path.empty() && plain(each.path) == plain(path);

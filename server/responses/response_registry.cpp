@@ -10,6 +10,7 @@ namespace {
 
 using protocol::responses::item_ids;
 
+/// What the response takes in RAM, in bytes. `items`: the ids of its items.
 std::size_t bytes_of(const protocol::responses::kept_response& one,
                      const std::vector<std::string>& items) {
     // The id is in the key, too, and ids of items are in two indexes.

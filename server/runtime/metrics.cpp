@@ -23,6 +23,7 @@ class exposition {
   public:
     /// Every sample from now on has this label; empty: none.
     void of_model(std::string_view model) { model_ = model; }
+    /// Begins a family of metrics; the samples that follow belong to it.
     void family(std::string_view name, std::string_view type, std::string_view help) {
         name_ = name;
         const auto [at, is_new] = places_.emplace(std::string(name), families_.size());
@@ -32,6 +33,7 @@ class exposition {
         text_->append("# HELP ").append(name).append(" ").append(help).append("\n");
         text_->append("# TYPE ").append(name).append(" ").append(type).append("\n");
     }
+    /// Adds a sample to the family. `suffix`: "_bucket" and the like, of a histogram.
     void sample(labels list, double value, std::string_view suffix = {}) {
         text_->append(name_).append(suffix);
         char separator = '{';
@@ -40,6 +42,7 @@ class exposition {
         if (separator != '{') *text_ += '}';
         text_->append(" ").append(number(value)).append("\n");
     }
+    /// Adds a family with one sample.
     void one(std::string_view name, std::string_view type, std::string_view help, double value) {
         family(name, type, help);
         sample({}, value);
@@ -366,6 +369,7 @@ void write_pool(exposition& out, const engine::pool_usage& pool) {
 // stays bounded.
 constexpr std::size_t shown_keys_max = 100;
 
+/// The usage of each key; of those beyond shown_keys_max the sums, as "others".
 std::vector<protocol::key_usage> shown_keys(const key_accounts& accounts) {
     std::vector<protocol::key_usage> shown;
     for (const auto& account : accounts.all()) {

@@ -49,6 +49,7 @@ class key_account {
     /// Counts tokens of an answer.
     void count_output(std::uint64_t tokens, time_point now);
 
+    /// All usage and limits, for clients and metrics.
     protocol::key_usage report(time_point now) const;
     /// What is left of the configured limits.
     protocol::rate_limits left(time_point now) const;

@@ -46,6 +46,7 @@ ollama::listed_model listed(const described_model& model) {
             .vocabulary = info.vocabulary};
 }
 
+/// All models, read on a worker.
 net::awaitable<std::vector<ollama::listed_model>> list_models(const services& server,
                                                               const request& incoming) {
     auto read = [&] {

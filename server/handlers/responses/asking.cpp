@@ -48,6 +48,7 @@ class lookup {
         return kept ? finder_.find(*kept, id) : nullptr;
     }
 
+    /// The body of a stored response; nothing where there is none.
     std::optional<json::object> response(const std::string& id) const {
         const auto kept = server_.responses.stored.find(tenant_, id);
         if (!kept) return std::nullopt;

@@ -138,14 +138,17 @@ class response_socket final : public client_link,
     void streamed(int) override {}
 
     void add_field(std::string, std::string) override {}
+    /// Sends the data of each event as a message.
     net::awaitable<bool> write(std::string_view events) override;
     net::awaitable<bool> finish() override { co_return !is_gone_; }
     bool begun() const noexcept override { return has_begun_; }
 
   private:
+    /// Reads messages into the queue until the client is gone or sends too many.
     net::awaitable<void> read();
     net::awaitable<std::optional<std::string>> read_message();
     net::awaitable<void> wait_until_answered();
+    /// Answers the queued messages, one after the other.
     static net::awaitable<void> answer_all(std::shared_ptr<response_socket> self);
     /// Answers one message.
     net::awaitable<void> answer(request& one);
@@ -157,6 +160,7 @@ class response_socket final : public client_link,
     net::awaitable<reply> create(request& one, const route_match& match);
     /// Hands a message back that was to change the running answer, which the server does not do.
     net::awaitable<reply> steer(request& one);
+    /// Has the engine answer; the events go to the client.
     net::awaitable<reply> ask(request& one);
     /// Waits for the engine of the message's model. Returns: a refusal; nothing: `one.engine` is
     /// set.
@@ -170,6 +174,7 @@ class response_socket final : public client_link,
     void remember(const request& one, const kept_question& question, const json::object& response);
     /// Forgets the remembered response.
     void forget();
+    /// Ends the socket: cancels the running answer and closes the connection.
     void leave();
 
     class keeping;
@@ -482,6 +487,7 @@ net::awaitable<reply> response_socket::ask(request& one) {
     co_return co_await stream_answer(asked, std::move(wanted), stream);
 }
 
+/// Why this request cannot become a socket; nothing: it can.
 reply refuse(const services& server, const request& incoming) {
     if (auto foreign = refuse_foreign_socket(server.settings, incoming)) return foreign;
     if (incoming.method != "GET" || !asks_for_socket(incoming)) {

@@ -69,6 +69,7 @@ class connection final : public client_link, public std::enable_shared_from_this
     net::awaitable<void> close();
 
   private:
+    /// Reads ahead until stop_watching() or the client leaves.
     static net::awaitable<void> watch(std::shared_ptr<connection> self);
     /// Notes that the client has left, and notifies who asked for that.
     void mark_gone();

@@ -86,6 +86,7 @@ read_failure judge(boost::system::error_code error, bool late, const request& to
     return {};
 }
 
+/// The request as far as its header says, also of one that is not whole.
 request header_of(const request_parser& parser) {
     request incoming;
     const auto& message = parser.get();
@@ -102,6 +103,7 @@ bool has_body(const request_parser& parser) {
     return parser.chunked() || parser.content_length().value_or(0) > 0;
 }
 
+/// The refusal of a body in an unknown coding. `field`: what to leave out.
 response compressed(const request& incoming, const std::string& field) {
     response reply = error_response(
         incoming,
@@ -173,10 +175,12 @@ class exchange {
     net::awaitable<bool> run();
 
   private:
+    /// Reads and checks the header. Returns: false when the connection is to end.
     net::awaitable<bool> read_header();
     net::awaitable<bool> allow_body();
     std::optional<response> refuse_connection();
     std::optional<response> refuse_upload();
+    /// Reads the body. Returns: false when an error reply was sent.
     net::awaitable<bool> read_body();
     net::awaitable<bool> read_piece(clock::duration wait);
     net::awaitable<bool> unpack_body(clock::time_point until);
@@ -185,9 +189,14 @@ class exchange {
     void cut_with_lease();
     net::awaitable<std::optional<std::size_t>> wanted_model();
     net::awaitable<std::optional<response>> wait_for_engine();
+    /// Leases an engine where the route needs one, calls the handler, and sends its reply.
     net::awaitable<void> answer();
+    /// Calls the route's handler. An exception becomes a 500, or closes the connection where a part
+    /// of the reply was sent.
     net::awaitable<std::optional<response>> call_handler();
+    /// Sends the reply. Returns: whether the connection can serve another request.
     net::awaitable<bool> send(response reply);
+    /// Sends the error, if there is one, as the last reply of the connection. Returns: false.
     net::awaitable<bool> give_up(read_failure failure);
     read_failure judged(boost::system::error_code error, bool late) const {
         return judge(error, late, incoming_, server_.limits, body_bytes_max(server_, match_));

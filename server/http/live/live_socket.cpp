@@ -96,6 +96,7 @@ class live_socket : public std::enable_shared_from_this<live_socket> {
     std::function<void()> evict();
 
   private:
+    /// Sets the time limits and bounds of the WebSocket.
     void set_options();
     /// Does what the dialogue decided: sends, checks a key, subscribes, closes.
     void follow(live::answer reply);
@@ -325,6 +326,7 @@ void live_socket::hang_up() {
     stream_.next_layer().close(ignored);
 }
 
+/// Why this request cannot become a socket; nothing: it can.
 std::optional<response> refuse(const services& server, const request& incoming) {
     if (auto foreign = refuse_foreign_socket(server.settings, incoming)) return foreign;
     const auto refused = [&](errc code, const char* message, int status) {
