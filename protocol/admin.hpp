@@ -42,7 +42,7 @@ struct loaded_model {
 };
 /// The answer to the question which model is loaded.
 std::string current_body(const loaded_model& model);
-/// The same answer where no model is loaded: all fields are null.
+/// The answer to the question which model is loaded, where none is: all fields are null.
 std::string no_current_body();
 /// {"models":[...]}: all models that can be loaded, as far as the server knows.
 std::string available_body(const std::vector<std::string>& models);
@@ -64,7 +64,7 @@ struct swap_step {
 };
 /// The stage as JSON.
 std::string step_body(const swap_step& now);
-/// The same as server-sent event "phase".
+/// The stage as server-sent event "phase".
 std::string step_event(const swap_step& now);
 /// The last event of a swap that was streamed.
 std::string swapped_event(std::string_view old_model, std::string_view new_model);

@@ -88,7 +88,8 @@ std::vector<std::string> parse_stops(const json_cursor& field, const request_lim
 /// Complains of fields that change an answer on other servers and that this server does not
 /// support, unless their value asks for nothing.
 void refuse_foreign_fields(const json_cursor& root);
-/// The same for one field. `why`: the end of the sentence, with what the client can do instead.
+/// Complains of the field `key` unless its value asks for nothing. `why`: the end of the sentence,
+/// with what the client can do instead.
 void refuse_field(const json_cursor& root, std::string_view key, std::string_view why);
 
 }  // namespace semantic::protocol

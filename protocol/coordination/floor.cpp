@@ -109,7 +109,7 @@ result<int> wished(const session& s, const std::string& id, const char* path) {
     return found;
 }
 
-/// The same for a speaker. Errors: also bad_value for an observer.
+/// Returns: the speaker that a wish names. Errors: not_found; bad_value for an observer.
 result<int> wished_speaker(const session& s, const std::string& id) {
     auto found = wished(s, id, "agent_id");
     if (found && part_at(s, *found) == part::observer)

@@ -30,8 +30,9 @@ class tool_roster {
     /// Makes a known tool callable from here on, and appends its definition or a sentence to
     /// `text`. An unknown name becomes a sentence that there is no such tool.
     void admit(std::string_view name, std::string& text);
-    /// The same for a tool that the message defines. One that is known already with the same
-    /// definition is only admitted. Returns: false where there would be more than tools_max tools.
+    /// Makes a tool that the message defines callable from here on, and appends its definition to
+    /// `text`. One that is known already with the same definition is only admitted. Returns: false
+    /// where there would be more than tools_max tools.
     bool define(engine::tool_definition tool, std::string& text);
     /// Makes a tool uncallable from here on, and appends a sentence.
     void withdraw(std::string_view name, std::string& text);

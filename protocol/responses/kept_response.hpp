@@ -46,9 +46,9 @@ result<kept_response> kept_response_of(std::string_view record);
 
 /// Returns: a request's `input` as a list of items, each with an id and a type.
 boost::json::array named_items(const boost::json::value& input, id_maker& ids);
-/// The same as JSON text, with references replaced by the items that they name, so that it stays
-/// complete when those are deleted. `budget`: charged for these items; may be null. Throws
-/// work_limit_exceeded.
+/// Returns: a request's `input` as the JSON text of a list of items, each with an id and a type;
+/// references are replaced by the items that they name, so that it stays complete when those are
+/// deleted. `budget`: charged for these items; may be null. Throws work_limit_exceeded.
 std::string named_items_text(const boost::json::value& input, const referenced_item& item_of,
                              id_maker& ids, storage::work_budget* budget);
 /// Returns: the JSON array `first` with the items of `second` appended; both are texts and are not

@@ -222,7 +222,8 @@ earlier_items parse_previous(const json_cursor& root, const previous_items& befo
             }};
 }
 
-/// The same for `conversation`, an id or {"id"}.
+/// Reads `conversation`, an id or {"id"}. Returns: the items that come before the request's own;
+/// empty where there are none.
 earlier_items parse_conversation(const json_cursor& root, const previous_items& in_conversation,
                                  response_request& request) {
     auto field = root.find("conversation");

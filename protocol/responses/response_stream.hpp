@@ -171,12 +171,14 @@ class response_collector final : public reply_collector {
         stream_.on_call_ended(false);
     }
     result<std::string> on_finished(const engine::finished& event) override;
-    /// As response_stream::put_summary().
+    /// The answer is made from this summary of the conversation, so an item of type compaction
+    /// comes first.
     void put_summary(std::string summary) { stream_.put_summary(std::move(summary)); }
-    /// As response_stream::not_kept(); `body`: the reply's.
+    /// Corrects the body of a response that could not be kept: it says store = false. Returns: the
+    /// body to send instead.
     std::string not_kept(std::string body);
 
-    /// As response_stream::response().
+    /// The response in its present state. Requires: on_admitted().
     const boost::json::object& response() const noexcept { return stream_.response(); }
 
   private:

@@ -418,22 +418,23 @@ class agent_cache_store {
         std::size_t tokens = 0;  // up to here, and to the end of the block that this falls into
         std::map<std::string, std::string> notes{};  // in place of the source's
     };
-    /// The same for a part of the memory: the fork has no block after that place. Errors: also
-    /// bad_value, where the source has fewer tokens.
+    /// Gives `to` a part of the memory of `from`: up to `at`, and no block after that; nothing: all
+    /// of it. Errors: as above; also bad_value, where the source has fewer tokens.
     result<void> fork(const agent_id& from, const agent_id& to, bool is_branch,
                       const std::optional<fork_place>& at);
 
     /// Returns: all agents that the loaded model remembers, in order of their ids.
     std::vector<agent_summary> list() const;
-    /// Returns: a tenant's, in order of their ids.
+    /// Returns: the agents of a tenant that the loaded model remembers, in order of their ids.
     std::vector<agent_summary> list(const tenant_id& tenant) const;
     /// What is known of one agent; nothing where the loaded model does not remember it.
     std::optional<agent_summary> inspect(const agent_id& id) const;
     /// Returns: what other models remember, in order of the agents' ids, then of fingerprints.
     std::vector<other_memory> list_others() const;
     std::vector<other_memory> list_others(const tenant_id& tenant) const;
-    /// The same of one agent.
+    /// Returns: what other models remember of one agent.
     std::vector<other_memory> inspect_others(const agent_id& id) const;
+    /// What the tenant's agents take of the pool and the disk.
     tenant_usage usage(const tenant_id& tenant) const;
     /// Returns: a sentence for the log about files that were removed from outside since the last
     /// call, with the number of agents that are dirty again for it; empty where nothing happened.

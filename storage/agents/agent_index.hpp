@@ -140,7 +140,8 @@ class agent_index {
     const agent_record* find(const lock&, const agent_id& id) const;
     /// Requires: there is no such agent.
     agent_record& add(const lock&, agent_record agent);
-    /// The same without an entry by text, which add_texts() makes for all agents.
+    /// Adds an agent without an entry by text, which add_texts() makes later for all agents.
+    /// Requires: there is no such agent.
     agent_record& add_without_text(const lock&, agent_record agent);
     /// Makes the entries by text of all agents, once add_without_text() has added them.
     void add_texts(const lock&);
@@ -216,7 +217,8 @@ class agent_index {
     /// to `claimants`, for cut_to_share(); they are valid under the lock.
     void weigh_claims(const lock&, std::chrono::system_clock::time_point now,
                       std::vector<claimant>& claimants);
-    /// The same of all members and of the foreign manifests, within a share of the disk.
+    /// Sets the claims of the agents of all indexes of the directory and of the foreign manifests,
+    /// within a share of the disk.
     void weigh_all_claims(const lock&, std::chrono::system_clock::time_point now,
                           std::uint64_t share_bytes);
     /// The clean agent that goes first: by its claim, agents whose blocks free frames at once

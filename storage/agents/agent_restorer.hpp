@@ -21,13 +21,15 @@ class agent_restorer {
   public:
     agent_restorer(store_parts& parts, evictor& room) : parts_(parts), room_(room) {}
 
-    /// Blocks. As agent_cache_store::restore().
+    /// Brings the first `tokens` tokens of a memory into the pool, as far as they can be read
+    /// (agent_cache_store::restore()). `early`: gets layers as they arrive; may be null. Blocks.
     result<restored_prefix> restore(const agent_state& wanted, int tokens, prefix_receiver* early);
     /// Blocks. Returns: `state` with all of its blocks in the pool, every block's sliding layers
     /// too, and with its recurrent states, as far as they can be read but for the last one. Errors:
     /// as restore(), and what is lost on disk: corrupt, incompatible, not_found.
     result<agent_state> restore_whole(const agent_state& state);
-    /// As agent_cache_store::restore_hot().
+    /// Returns: the first `tokens` tokens of a memory if all that their next token needs is in the
+    /// pool; else nothing.
     std::optional<restored_prefix> restore_hot(const agent_state& state, int tokens);
 
   private:

@@ -20,7 +20,7 @@ class agent_saver {
     agent_saver(store_parts& parts, evictor& room, cache_directory& directory)
         : parts_(parts), room_(room), directory_(directory) {}
 
-    /// Blocks. As agent_cache_store::save().
+    /// Writes what is not on disk yet of the agent's memory (agent_cache_store::save()). Blocks.
     result<save_report> save(const agent_id& id, save_extent extent);
 
   private:

@@ -27,7 +27,8 @@ class cache_directory {
     /// Leaves the manifests of this model, as foreign ones, to the stores that stay open.
     ~cache_directory();
 
-    /// Blocks. As agent_cache_store::open().
+    /// Opens the directory for this model and reads what is in it. Blocks. Errors: as
+    /// agent_cache_store::open().
     result<void> open();
     /// Returns: 32 bytes; from open() on they stay as they are.
     const std::string& secret() const noexcept { return home_.secret; }
@@ -40,7 +41,8 @@ class cache_directory {
     /// Blocks. Creates the directory again where it is gone, and locks it before another process
     /// does. Errors: as check().
     result<void> keep();
-    /// Blocks. As agent_cache_store::adopt().
+    /// Replaces what the agent remembers by a memory that another machine saved: `manifest` is its
+    /// manifest, `blocks` the source of its files. Blocks. Errors: as agent_cache_store::adopt().
     result<void> adopt(const agent_id& id, const std::string& manifest, const file_source& blocks);
     /// How many attempts to repair a save are left, and what its last attempt lacked.
     struct repairs {

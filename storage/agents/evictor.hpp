@@ -20,22 +20,25 @@ class evictor {
   public:
     explicit evictor(store_parts& parts) : parts_(parts) {}
 
-    /// As agent_cache_store::make_room().
+    /// Evicts clean agents until `frames` frames are free. `keep`: an agent that stays; may be
+    /// null. Returns: whether they are.
     bool free_frames(std::size_t frames, const agent_id* keep);
     /// Frees frames for blocks that are read for the agent `id`. Other agents are evicted first;
     /// the agent's own blocks, which may belong to another branch of its conversation, only if that
     /// is not enough.
     bool free_frames_for(const agent_id& id, std::size_t frames);
-    /// As agent_cache_store::evict().
+    /// Drops the agent's blocks from the pool. Returns: false where it is dirty or unknown.
     bool evict(const agent_id& id);
 
     /// Blocks. Reserves `bytes` of the disk budget, after removing what had to go. Nothing is
     /// removed where all that may go would not be enough, or where the last removal gave the file
     /// system no room. Returns: the reservation. Errors: out_of_space, io.
     result<disk_quota::promise> free_disk(std::uint64_t bytes);
-    /// Blocks. The same for a record of the tenant, to which only its own memories give way.
+    /// Reserves `bytes` of the disk budget for a record of the tenant; only the tenant's own
+    /// memories are removed for it. Blocks. Errors: out_of_space, io.
     result<disk_quota::promise> free_disk_for_record(const tenant_id& tenant, std::uint64_t bytes);
-    /// Blocks. The same for an upload of the tenant, whose bytes are counted when this returns.
+    /// Makes room on the disk for an upload of the tenant, and counts its bytes in the budget.
+    /// Blocks. Errors: out_of_space, io.
     result<void> free_disk_for_upload(const tenant_id& tenant, std::uint64_t bytes);
     /// What a write still needs whose bytes were reserved and that found the file system full.
     struct unmet_write {
@@ -59,9 +62,10 @@ class evictor {
     /// whatever model. `in_vain` remembers manifests that could not be removed. Returns: false when
     /// there is nothing.
     bool remove_one(std::set<std::string>& in_vain);
-    /// Blocks. As agent_cache_store::erase().
+    /// Erases what all models remember of the agent, on disk too. Blocks. Errors: as
+    /// agent_cache_store::erase().
     result<void> erase(const agent_id& id);
-    /// Blocks. The same for one model, by its fingerprint.
+    /// Erases what one model, given by its fingerprint, remembers of the agent. Blocks.
     result<void> erase(const agent_id& id, const block_hash& fingerprint);
 
   private:

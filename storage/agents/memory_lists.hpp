@@ -14,13 +14,15 @@ namespace semantic::storage {
 /// the agent has a policy.
 agent_summary summary_of(const store_parts& parts, const agent_index::lock& locked,
                          const agent_id& id, const agent_record& agent);
-/// As agent_cache_store::list(). `tenant`: whose; null: everybody's.
+/// Returns: the agents that the loaded model remembers, in order of their ids. `tenant`: whose;
+/// null: everybody's.
 std::vector<agent_summary> summaries_of(store_parts& parts, const tenant_id* tenant);
-/// As agent_cache_store::list_others().
+/// Returns: what other models remember, in order of the agents' ids. `tenant`: whose; null:
+/// everybody's.
 std::vector<other_memory> other_memories_of(const store_parts& parts, const tenant_id* tenant);
-/// As agent_cache_store::inspect_others().
+/// Returns: what other models remember of the agent.
 std::vector<other_memory> other_memories_of(const store_parts& parts, const agent_id& id);
-/// As agent_cache_store::usage().
+/// Returns: what the tenant's agents take of the pool and the disk.
 tenant_usage usage_of(const store_parts& parts, const tenant_id& tenant);
 
 }  // namespace semantic::storage

@@ -108,7 +108,8 @@ class state_blocks {
     std::string_view salt_of(const agent_state& state) const;
     /// Returns: the path, relative to the cache directory, of this model's manifest of the agent.
     std::string manifest_of(const agent_id& id) const { return manifest_of(id, fingerprint_); }
-    /// The same of the model with this fingerprint.
+    /// Returns: the path, relative to the cache directory, of the agent's manifest for the model
+    /// with this fingerprint.
     std::string manifest_of(const agent_id& id, const block_hash& fingerprint) const;
 
   private:

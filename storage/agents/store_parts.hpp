@@ -128,7 +128,8 @@ struct store_parts {
                                share_of(probe.disk_budget_bytes, options.kept_share_percent));
     }
 
-    /// As state_blocks::runs(), with the model's name filled in.
+    /// Returns: the runs of stored blocks of a state, with the model's name, for events
+    /// (state_blocks::runs()).
     std::vector<blocks_stored> runs_of(const agent_state& state,
                                        const std::vector<block_hash>& names,
                                        const std::function<bool(std::size_t)>& is_stored) const {

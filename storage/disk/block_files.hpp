@@ -148,7 +148,7 @@ class block_files {
     std::size_t remove_empty_directories();
     /// Returns: the bytes of all files of these blocks.
     std::uint64_t bytes_on_disk(std::span<const block_hash> names) const;
-    /// The same of one part only.
+    /// Returns: the bytes of the files of one part of these blocks.
     std::uint64_t bytes_on_disk(std::span<const block_hash> names, kv_part part) const;
 
   private:

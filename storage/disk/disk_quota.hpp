@@ -103,7 +103,7 @@ class disk_quota {
     /// Counts a file that exists now, or one that is gone. Requires of remove(): they were counted.
     void add(std::uint64_t bytes);
     void remove(std::uint64_t bytes);
-    /// The same for a file of a record.
+    /// Counts (or no longer counts) the bytes of a record's file.
     void add_record(std::uint64_t bytes);
     void remove_record(std::uint64_t bytes);
     /// Notes that `bytes` of those that add() counted belong to records.

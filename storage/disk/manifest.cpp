@@ -158,7 +158,8 @@ std::optional<std::string> broken_rule_of_messages(const manifest& agent) {
     return std::nullopt;
 }
 
-/// The same for recurrent states.
+/// The rule that the recurrent states of a manifest break, as a sentence; nothing where they break
+/// none.
 std::optional<std::string> broken_rule_of_states(const manifest& agent) {
     if (agent.notes.contains(states_note)) return "notes has a key of the states";
     if (agent.states.size() > kept_states_max)

@@ -74,7 +74,7 @@ class record_files {
     /// before, it names as many as the shares allow and reports the others as too much; they stay
     /// on disk.
     record_names names(std::span<const std::string_view> heads = {});
-    /// As names(), with the bytes of each record.
+    /// Returns: the records that names() names, with their bytes.
     kept_records read_all(std::span<const std::string_view> heads = {});
     /// Errors: not_found, corrupt.
     result<kept_record> read(const tenant_id& tenant, std::string_view name);

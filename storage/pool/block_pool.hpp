@@ -26,7 +26,8 @@ class block_pool {
     /// never more than the budget). Throws std::invalid_argument when not even one block (a frame
     /// for every layer) fits, naming both numbers.
     block_pool(const kv_layout& layout, std::size_t budget_bytes);
-    /// The same, of what the pools with this budget may have together.
+    /// A pool that shares `budget` with other pools: together they have no more frames in use than
+    /// it allows. Throws as above.
     block_pool(const kv_layout& layout, std::shared_ptr<pool_budget> budget);
     ~block_pool();
     block_pool(const block_pool&) = delete;
@@ -120,8 +121,9 @@ class kv_block {
     int wide_end_ = 0;
 };
 
-/// The same 256 tokens of all layers. Either part may be absent: what is only on disk, and sliding
-/// frames that no window reaches any more. `sliding` is always null in a model without windows.
+/// The frames of one block, the same 256 tokens in all layers: those of full layers and those of
+/// sliding ones. Either may be absent: what is only on disk, and sliding frames that no window
+/// reaches any more. `sliding` is always null in a model without windows.
 struct kv_block_parts {
     std::shared_ptr<const kv_block> full;
     std::shared_ptr<const kv_block> sliding;
@@ -156,8 +158,9 @@ class kv_sequence {
     /// and the next append copies a last block that is not full. Releases sliding frames before the
     /// window.
     std::vector<kv_block_parts> share();
-    /// The same without a last block that is not full, which stays the sequence's own. Requires:
-    /// window_has_moved() where layers slide, else the window before that block may be incomplete.
+    /// Shares all blocks except a last one that is not full, which stays the sequence's own.
+    /// Requires: window_has_moved() where layers slide, else the window before that block may be
+    /// incomplete.
     std::vector<kv_block_parts> share_whole_blocks();
     /// Gives up a last block that is shared and not full, with its f16 rows, so that reserve()
     /// needs no copy of it. The sequence goes back to the last block boundary, or to 0 where the
