@@ -15,6 +15,7 @@ namespace {
 
 namespace bench = semantic::bench;
 
+/// Prints tables and notes.
 void print(const bench::report& r) {
     std::cout << "semantic-bench " << r.command << ", " << r.url << " (" << r.api_name
               << "), model " << r.model << "\n"
@@ -30,6 +31,8 @@ bool found_something(const bench::report& r) {
     return !r.samples.empty() || std::ranges::any_of(r.tables, has_rows);
 }
 
+/// Runs a subcommand, prints what it found, and writes it where --out says. Returns: the exit
+/// status.
 int run_command(const bench::options& opts) {
     const bench::outcome result = bench::run(opts);
     if (found_something(result.found)) {

@@ -181,6 +181,7 @@ result<void> fault_file_system::change(const std::string& operation) {
     return {};
 }
 
+/// Called before each read. Errors: where it is to fail.
 result<void> fault_file_system::read(const std::string& path, std::uint64_t offset) {
     if (before_read_) before_read_(path, offset);
     std::lock_guard lock(mutex_);
@@ -189,6 +190,8 @@ result<void> fault_file_system::read(const std::string& path, std::uint64_t offs
     return {};
 }
 
+/// Writes to the file and to the model of its contents; only the first half where the write is to
+/// stop.
 result<void> fault_file_system::write(storage::writable_file& file, const std::string& path,
                                       const std::shared_ptr<node>& content,
                                       std::span<const std::byte> bytes) {
@@ -209,6 +212,7 @@ result<void> fault_file_system::write(storage::writable_file& file, const std::s
     return {};
 }
 
+/// Makes the file's contents survive cuts in the model.
 result<void> fault_file_system::sync(storage::writable_file& file, const std::string& path,
                                      const std::shared_ptr<node>& content) {
     std::lock_guard lock(mutex_);
@@ -279,6 +283,7 @@ result<void> fault_file_system::unlink(const std::string& path) {
     return {};
 }
 
+/// Makes the names in the directory survive cuts in the model.
 result<void> fault_file_system::sync_directory(const std::string& path) {
     std::lock_guard lock(mutex_);
     if (auto ok = change("sync_directory " + path); !ok) return ok;

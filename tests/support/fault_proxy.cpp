@@ -18,6 +18,7 @@ namespace {
 constexpr timeval patience{10, 0};
 constexpr std::chrono::milliseconds delay_time{400};
 
+/// A socket for a connection to `port` of this machine, whose address is put into `address`.
 int local_socket(std::uint16_t port, sockaddr_in& address) {
     address = {};
     address.sin_family = AF_INET;
@@ -132,6 +133,7 @@ std::vector<std::string> fault_proxy::requests() const {
     return requests_;
 }
 
+/// The thread that accepts connections and serves each on a thread of its own.
 void fault_proxy::accept_all() {
     for (;;) {
         const int client = ::accept4(listener_, nullptr, nullptr, SOCK_CLOEXEC);
@@ -165,6 +167,7 @@ std::string fault_proxy::ask_server(const std::string& request) const {
     return answer;
 }
 
+/// Serves one connection: takes the trouble that is due and passes request and response on.
 void fault_proxy::serve(int client) {
     std::string request = receive_request(client);
     if (request.empty()) return;

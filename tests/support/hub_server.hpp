@@ -157,6 +157,7 @@ class hub_server {
         }
     }
 
+    /// The reply to a request for the list of files, or for a page of it.
     std::string list(const std::string& target) const {
         const std::size_t at = target.find("cursor=");
         const std::size_t from = at == target.npos ? 0 : std::strtoul(&target[at + 7], nullptr, 10);
@@ -180,6 +181,7 @@ class hub_server {
         return hub_reply(200, link, body + "]");
     }
 
+    /// Serves one connection.
     void serve(int client) {
         std::string head;
         if (!receive_head(client, head)) return;
@@ -214,6 +216,7 @@ class hub_server {
         }
     }
 
+    /// Sends a file, or a redirect to where large files are, with the trouble that is due.
     void send_content(int client, const std::string& head, const std::string& target, bool is_cdn) {
         const std::string mark = is_cdn ? "/cdn/" : "/resolve/" + commit + "/";
         const std::size_t at = target.find(mark);

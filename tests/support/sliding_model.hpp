@@ -44,6 +44,7 @@ class sliding_model {
     static void replace(std::string& text, const std::string& from, const std::string& to) {
         text.replace(text.find(from), from.size(), to);
     }
+    /// The list of layer types for the config.
     static std::string types() {
         std::string list;
         for (int layer = 0; layer < layers; ++layer)

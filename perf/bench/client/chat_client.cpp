@@ -18,6 +18,8 @@ namespace {
 
 namespace net = boost::asio;
 
+/// Headers of every request: the key in the form of both vendors, and the version that Anthropic's
+/// API requires.
 header_list common_headers(const client_settings& settings) {
     header_list headers;
     if (!settings.api_key.empty()) {

@@ -24,6 +24,7 @@ std::string_view find_text(const json::object& fields, std::string_view key) {
     return text == nullptr ? std::string_view() : std::string_view(text->data(), text->size());
 }
 
+/// A field's number that is not negative; nothing where it is missing or none.
 std::optional<std::int64_t> find_count(const json::object& fields, std::string_view key) {
     const json::value* found = fields.if_contains(key);
     if (found == nullptr || !found->is_number()) return std::nullopt;
@@ -33,6 +34,7 @@ std::optional<std::int64_t> find_count(const json::object& fields, std::string_v
     return count;
 }
 
+/// Parses a JSON object. `subject` names it in the error. Errors: server_error.
 json::object parse_object(std::string_view text, const char* subject) {
     boost::system::error_code error;
     json::value parsed = json::parse(json::string_view(text.data(), text.size()), error);
@@ -121,6 +123,7 @@ void stream_reader::on_event(const sse_event& event, double seconds) {
     }
 }
 
+/// Reads an event of the Messages API.
 void stream_reader::on_anthropic(const json::object& event, double seconds) {
     const std::string_view type = find_text(event, "type");
     if (type == "content_block_delta") {
@@ -143,6 +146,7 @@ void stream_reader::on_anthropic(const json::object& event, double seconds) {
     }
 }
 
+/// Reads a chunk of chat completions.
 void stream_reader::on_openai(const json::object& chunk, double seconds) {
     if (const json::object* usage = find_object(chunk, "usage")) read_openai_usage(*usage);
     if (const json::object* timings = find_object(chunk, "timings")) {
@@ -172,6 +176,7 @@ void stream_reader::on_content(std::string_view text, double seconds) {
     result_.text += text;
 }
 
+/// Reads usage. Anthropic counts new, stored and reused tokens of a prompt separately.
 void stream_reader::read_anthropic_usage(const json::object& usage) {
     // Each number replaces the one before it; absent ones stay.
     has_usage_ = true;
@@ -185,6 +190,7 @@ void stream_reader::read_anthropic_usage(const json::object& usage) {
     result_.prompt_tokens = input_ + created_ + result_.cached_tokens;
 }
 
+/// Reads usage. OpenAI counts the whole prompt, and reused tokens as a part of it.
 void stream_reader::read_openai_usage(const json::object& usage) {
     has_usage_ = true;
     if (const auto n = find_count(usage, "prompt_tokens")) result_.prompt_tokens = *n;

@@ -41,6 +41,7 @@ struct request_clock {
         if (clock::now() >= run_end) throw time_is_up("--max-seconds are over");
     }
 
+    /// Throws the error of a failed operation. `doing`: "connecting to".
     [[noreturn]] void fail(const char* doing, boost::system::error_code error) const {
         if (error == beast::error::timeout && ends_run) {
             throw time_is_up("--max-seconds are over while " + std::string(doing) + " " + address);
@@ -53,6 +54,7 @@ struct request_clock {
     }
 };
 
+/// Connects to the first address that answers. Errors: as fail().
 net::awaitable<void> connect(beast::tcp_stream& stream, const server_url& url,
                              const request_clock& deadline) {
     boost::system::error_code last;
@@ -71,6 +73,7 @@ net::awaitable<void> connect(beast::tcp_stream& stream, const server_url& url,
     deadline.fail("connecting to", last);
 }
 
+/// The request as Beast sends it.
 http::request<http::string_body> make_message(const server_url& url, const header_list& common,
                                               http_request request) {
     http::request<http::string_body> message;

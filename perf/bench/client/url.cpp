@@ -25,6 +25,7 @@ std::uint16_t parse_port(std::string_view url, std::string_view text) {
     return port;
 }
 
+/// The addresses of a host of this machine. Errors: usage_error for any other host.
 std::vector<std::string> loopback_addresses(std::string_view url, const std::string& host) {
     // No resolver is asked, since it could be configured to give another address.
     if (host == "localhost") return {"127.0.0.1", "::1"};

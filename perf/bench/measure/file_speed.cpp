@@ -28,6 +28,7 @@ class open_file {
     open_file(const open_file&) = delete;
     open_file& operator=(const open_file&) = delete;
 
+    /// Reads the file to its end. Returns: its bytes.
     std::uint64_t read_all(std::vector<char>& buffer) const {
         std::uint64_t bytes = 0;
         for (;;) {
@@ -48,6 +49,8 @@ class open_file {
     int fd_;
 };
 
+/// The regular files below the folder that were changed at `since` or later. Errors:
+/// std::runtime_error.
 std::vector<std::string> files_below(const std::string& folder, fs::file_time_type since) {
     std::vector<std::string> paths;
     std::error_code error;

@@ -58,6 +58,7 @@ net::awaitable<std::pair<conversation, std::string>> make_newcomer(bench_run& ru
     co_return std::pair(talk, run.turn_text(run.opts.turn_tokens));
 }
 
+/// Measures B alone, and then B while A is answered.
 net::awaitable<void> measure_newcomer(bench_run& run, newcomer& n) {
     constexpr std::int64_t answer_tokens = 16;
     const std::int64_t length = run.opts.prompt_tokens;

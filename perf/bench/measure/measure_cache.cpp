@@ -51,6 +51,7 @@ cell scaled_cell(const std::optional<double>& value, double unit) {
     return *value * unit;
 }
 
+/// Adds a row with what was written for a turn.
 void add_written_row(table& t, const written_turn& turn, const std::string& phase) {
     const generation& g = turn.answer;
     const double fresh = static_cast<double>(g.computed_tokens() + g.output_tokens);
@@ -83,6 +84,7 @@ std::optional<double> sum(const std::vector<warm_turn>& turns,
     return total;
 }
 
+/// Adds a row that compares turns from memory and from disk with plain reading of the files.
 void add_restored_row(table& t, std::int64_t context, const std::vector<generation>& hot,
                       const std::vector<warm_turn>& warm, const read_speed& plain) {
     const double hot_s = median(firsts(hot));
@@ -115,6 +117,8 @@ struct cache_tables {
     double fp16_bytes = 0;  // of a token; 0: not known
 };
 
+/// Measures one conversation of `context` tokens: its first turn, and later ones from memory and
+/// from disk.
 net::awaitable<void> measure_context(bench_run& run, cache_tables& to, std::int64_t context) {
     const auto since = std::filesystem::file_time_type::clock::now();
     conversation talk = run.new_conversation();

@@ -58,6 +58,7 @@ class crowd {
         for (std::int64_t i = 0; i < count; ++i) idle_.push_back(co_await connect(0));
     }
 
+    /// Opens connections that ask for many replies and do not read them.
     net::awaitable<void> add_slow_readers(std::int64_t count) {
         const std::string one =
             "GET " + url_.base_path + "/metrics HTTP/1.1\r\nHost: " + url_.authority() + "\r\n\r\n";
@@ -95,6 +96,8 @@ class crowd {
     }
 
   private:
+    /// Opens a connection. `receive`: the size of its receive buffer; 0: the usual one. Errors:
+    /// server_error.
     net::awaitable<tcp::socket> connect(int receive) {
         const tcp::endpoint to(net::ip::make_address(url_.addresses.front()), url_.port);
         tcp::socket socket(co_await net::this_coro::executor, to.protocol());

@@ -29,6 +29,7 @@ struct scenario_run {
     std::optional<double> computed;  // tokens in all, those computed ahead of turns included
 };
 
+/// The names in a list with commas.
 std::vector<std::string> names_in(const std::string& list) {
     std::vector<std::string> names;
     for (std::size_t at = 0; at <= list.size();) {
@@ -79,6 +80,7 @@ void add_turns(table& t, const std::string& id, const char* mode, const scenario
                           each.reread_tokens, each.match, each.output_tokens});
 }
 
+/// Adds a row for each phase, with cold and kept memory side by side.
 void add_phases(table& t, plot& p, const std::string& id, const scenario_run& cold,
                 const scenario_run& kept) {
     p.lines = {{"cold", {}}, {"persistent", {}}};
@@ -98,6 +100,7 @@ void add_phases(table& t, plot& p, const std::string& id, const scenario_run& co
     }
 }
 
+/// Adds a row for a whole run.
 void add_total(table& t, const std::string& id, const char* mode, const scenario_run& played) {
     const phase_sum all = sum_of(played.tally.turns(), "");
     t.rows.push_back({id + " " + mode, all.turns, played.wall_s, all.first_s * 1000,

@@ -37,6 +37,7 @@ struct tiers {
     std::vector<double> from_disk;
 };
 
+/// Adds a row and points for one context: the medians of its samples.
 void add_tier_row(table& t, plot& p, const tiers& m) {
     const double cold = median(firsts(m.cold));
     const double hot = median(firsts(m.hot));

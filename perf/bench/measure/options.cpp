@@ -94,6 +94,7 @@ void require(std::int64_t value, std::string_view option, std::int64_t low, std:
     parse_count(std::to_string(value), option, low, high);
 }
 
+/// The options that every subcommand has.
 po::options_description common_options(options& o, raw_options& raw, const subcommand& s) {
     po::options_description all("Server and run");
     auto add = all.add_options();
@@ -231,6 +232,7 @@ std::string masked_command_line(int argc, const char* const* argv) {
     return line;
 }
 
+/// Checks the values and makes `options` of them. Errors: usage_error.
 void take_raw(options& o, const raw_options& raw, const subcommand& s) {
     o.url = parse_url(raw.url);
     if (raw.dialect != "anthropic" && raw.dialect != "openai") {

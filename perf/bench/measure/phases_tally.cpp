@@ -36,6 +36,7 @@ double percent(std::int64_t part, std::int64_t whole) {
     return whole == 0 ? 0 : 100.0 * static_cast<double>(part) / static_cast<double>(whole);
 }
 
+/// The numbers in an event of a complete turn. Errors: server_error.
 phase_turn turn_of(const json::object& complete) {
     phase_turn turn;
     turn.agent = text(complete, "agent_name");

@@ -8,6 +8,7 @@
 namespace semantic::bench {
 namespace {
 
+/// percentile() of values that are sorted.
 double sorted_percentile(const std::vector<double>& sorted, double p) {
     if (sorted.empty()) return 0;
     const double position = std::clamp(p, 0.0, 1.0) * static_cast<double>(sorted.size() - 1);

@@ -97,6 +97,7 @@ axis linear_axis(double high) {
 
 enum class direction { x, y };
 
+/// The axis that shows all values of the plot on this side.
 axis make_axis(const plot& drawn, direction side) {
     const bool log = side == direction::x ? drawn.log_x : drawn.log_y;
     double low = 0;
@@ -129,6 +130,7 @@ std::string line_between(double x1, double y1, double x2, double y2, std::string
            "\" y2=\"" + fixed(y2) + "\" stroke=\"" + std::string(stroke) + "\"/>\n";
 }
 
+/// The title, the axes, and the ticks of the y axis.
 std::string frame(const plot& drawn, const axis& y) {
     std::string svg =
         text_at(width / 2, 24, "middle", drawn.title, " font-size=\"16\" font-weight=\"bold\"");
@@ -145,6 +147,7 @@ std::string frame(const plot& drawn, const axis& y) {
     return svg + text_at(20, (top + height - bottom) / 2, "middle", drawn.y_label, turn);
 }
 
+/// The names of the lines with their colours.
 std::string legend(const plot& drawn) {
     // In one row under the title, which no data can reach.
     std::string svg;
@@ -158,6 +161,7 @@ std::string legend(const plot& drawn) {
     return svg;
 }
 
+/// The ticks of the x axis and the lines.
 std::string lines_body(const plot& drawn, const axis& y) {
     const axis x = make_axis(drawn, direction::x);
     constexpr std::size_t marked_max = 40;  // more marks would hide the line
@@ -185,6 +189,7 @@ std::string lines_body(const plot& drawn, const axis& y) {
     return svg;
 }
 
+/// The names of the categories and a group of bars for each.
 std::string bars_body(const plot& drawn, const axis& y) {
     const double group = (width - left - right) / static_cast<double>(drawn.categories.size());
     const double bar =
