@@ -339,9 +339,9 @@ failure agent_runs(const storage::agent_id& agent, std::string_view action) {
 }
 
 failure import_fault(const storage::failure& f) {
-    failure told = from_storage(f);
-    if (f.code == storage::errc::corrupt) told.code = errc::bad_value;
-    return told;
+    failure shown = from_storage(f);
+    if (f.code == storage::errc::corrupt) shown.code = errc::bad_value;
+    return shown;
 }
 
 }  // namespace semantic::protocol::agents

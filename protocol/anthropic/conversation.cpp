@@ -37,9 +37,9 @@ enum class billing_line { kept, dropped };
 
 /// Collects the blocks of one content that are left out of the prompt. Complains where the newest
 /// message consists of nothing else.
-class untold_blocks {
+class unshown_blocks {
   public:
-    explicit untold_blocks(const history_position& position) : position_(position) {}
+    explicit unshown_blocks(const history_position& position) : position_(position) {}
     void add(std::size_t index, std::string_view type) {
         position_.left_out.add(type);
         first_ = std::min(first_, index);
@@ -72,13 +72,13 @@ std::string parse_plain_text(const json_cursor& content, const messages_limits& 
     const std::size_t count = parse_count(content, limits.blocks_per_message_max);
     std::string joined;
     bool is_first = true;
-    untold_blocks untold(position);
+    unshown_blocks unshown(position);
     for (std::size_t i = 0; i < count; ++i) {
         const json_cursor block = content.item(i);
         const std::string type = string_at(block, "type");
         if (is_no_text != nullptr && is_no_text(type)) continue;
         if (type != "text" && type != "image") {
-            untold.add(i, type);
+            unshown.add(i, type);
             continue;
         }
         const std::string text =
@@ -89,7 +89,7 @@ std::string parse_plain_text(const json_cursor& content, const messages_limits& 
         is_first = false;
         joined += rest;
     }
-    untold.check(content, is_first);
+    unshown.check(content, is_first);
     return joined;
 }
 
@@ -162,7 +162,7 @@ std::string parse_result_content(const json_cursor& content, const messages_limi
     const std::size_t count = parse_count(content, limits.blocks_per_message_max);
     std::string joined;
     bool is_first = true;
-    untold_blocks untold(position);
+    unshown_blocks unshown(position);
     for (std::size_t i = 0; i < count; ++i) {
         const json_cursor block = content.item(i);
         const std::string type = string_at(block, "type");
@@ -173,9 +173,9 @@ std::string parse_result_content(const json_cursor& content, const messages_limi
             continue;
         }
         joined.resize(before);
-        untold.add(i, type);
+        unshown.add(i, type);
     }
-    untold.check(content, is_first);
+    unshown.check(content, is_first);
     return joined;
 }
 
@@ -252,7 +252,7 @@ std::optional<engine::content_part> parse_block(const json_cursor& block, const 
     if (type == "tool_result") return parse_tool_result(block, limits, position, tools);
     if (type == "thinking") return parse_thinking(block);
     if (type == "tool_use") return parse_tool_use(block, limits);
-    if (is_of_hosted_tool(type)) return engine::text_part{told_in_a_line(type, block.value())};
+    if (is_of_hosted_tool(type)) return engine::text_part{shown_in_a_line(type, block.value())};
     engine::text_part text;
     if (!append_text_block(block, type, limits, position, tools, text.text)) return std::nullopt;
     return text;
@@ -413,7 +413,7 @@ class message_reader {
     void add_blocks(const json_cursor& content, engine::role role) {
         const std::size_t count = parse_count(content, limits_.blocks_per_message_max);
         engine::message message{role, {}};
-        untold_blocks untold(position_);
+        unshown_blocks unshown(position_);
         bool is_empty = true;
         bool is_summed_up = false;
         for (std::size_t i = 0; i < count; ++i) {
@@ -430,7 +430,7 @@ class message_reader {
             auto part = parse_block(block, type, role, limits_, position_, tools_);
             is_empty = is_empty && !part && type != "redacted_thinking";
             if (!part) {
-                untold.add(i, type);
+                unshown.add(i, type);
                 continue;
             }
             const bool is_result = std::holds_alternative<engine::tool_result_part>(*part);
@@ -442,7 +442,7 @@ class message_reader {
             tools_.settle(messages_.size(), message.parts.size());
             message.parts.push_back(std::move(*part));
         }
-        untold.check(content, is_empty);
+        unshown.check(content, is_empty);
         if (!is_summed_up || !message.parts.empty()) messages_.push_back(std::move(message));
     }
 

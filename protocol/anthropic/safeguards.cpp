@@ -32,7 +32,7 @@ constexpr std::string_view question =
 
 /// The parts of the client's context that say where the agent works and what it may do; only these
 /// are shown to the judge.
-constexpr std::array<std::string_view, 8> told_keys{
+constexpr std::array<std::string_view, 8> shown_keys{
     "permission_mode",     "platform", "live_cwd",  "home_dir",
     "trusted_directories", "rules",    "auto_mode", "git_state"};
 
@@ -47,14 +47,14 @@ std::string_view cut(std::string_view text, std::size_t bytes_max) {
 
 /// Returns: those parts of the context as JSON text.
 std::string context_of(const json_cursor& safeguard) {
-    json::object told;
+    json::object shown;
     auto context = safeguard.find("classifier_context");
     if (context && context->value().is_object())
         for (const auto& [key, value] : context->as_object())
-            if (std::ranges::find(told_keys, std::string_view(key.data(), key.size())) !=
-                told_keys.end())
-                told.emplace(key, value);
-    return std::string(cut(to_text(told), safeguard_request::context_bytes_max));
+            if (std::ranges::find(shown_keys, std::string_view(key.data(), key.size())) !=
+                shown_keys.end())
+                shown.emplace(key, value);
+    return std::string(cut(to_text(shown), safeguard_request::context_bytes_max));
 }
 
 /// Returns: the name of a call in the question and in the judge's answer.

@@ -138,7 +138,7 @@ std::string read_medium(const json_cursor& part, std::string_view medium,
 
 std::string readable_members(const json::value& item) { return to_text(readable_members_of(item)); }
 
-std::string told_in_a_line(std::string_view type, const json::value& item) {
+std::string shown_in_a_line(std::string_view type, const json::value& item) {
     std::string line = "[" + std::string(cut_name(type));
     json::object members = readable_members_of(item);
     if (!members.empty()) line += ": " + to_text(members);

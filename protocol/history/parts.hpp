@@ -65,8 +65,8 @@ inline constexpr std::string_view summary_head =
 
 /// Returns: an item or block in one line, "[TYPE: {...}]", without ids and without what no model
 /// can read (sealed text, bytes in base 64).
-std::string told_in_a_line(std::string_view type, const boost::json::value& item);
-/// The members of `item` that told_in_a_line() shows, as compact JSON.
+std::string shown_in_a_line(std::string_view type, const boost::json::value& item);
+/// The members of `item` that shown_in_a_line() shows, as compact JSON.
 std::string readable_members(const boost::json::value& item);
 
 /// Returns: the `name` of an earlier call; "unknown" where the model gave it an empty one.

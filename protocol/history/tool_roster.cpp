@@ -31,7 +31,7 @@ tool_roster::tool_roster(engine::tool_lists lists)
     }
     if (!lists.callable) return;
     for (const engine::tool_definition& each : *lists.callable)
-        if (known_tool* found = find(each.name)) found->is_told = found->is_callable = true;
+        if (known_tool* found = find(each.name)) found->is_in_prompt = found->is_callable = true;
 }
 
 /// Adds a known tool that is not in the prompt yet.
@@ -48,16 +48,16 @@ tool_roster::known_tool* tool_roster::find(std::string_view name) {
 }
 
 void tool_roster::admit(std::string_view name, std::string& text) {
-    if (known_tool* found = find(name)) return tell(*found, text);
+    if (known_tool* found = find(name)) return describe(*found, text);
     text.append("There is no tool ").append(name).append(".");
 }
 
 /// Makes a tool callable. Where its definition is in the prompt already, appends a sentence; else
 /// notes that the definition is to be put at the end of `text`.
-void tool_roster::tell(known_tool& found, std::string& text) {
+void tool_roster::describe(known_tool& found, std::string& text) {
     has_changed_ = has_changed_ || !found.is_callable;
     found.is_callable = true;
-    if (std::exchange(found.is_told, true)) {
+    if (std::exchange(found.is_in_prompt, true)) {
         text.append("The tool ").append(found.name).append(" can be called now.");
         return;
     }
@@ -75,10 +75,10 @@ bool tool_roster::define(engine::tool_definition tool, std::string& text) {
     } else if (!is_same(definition_of(*found), tool)) {
         // From here on the newer definition holds.
         found->own = std::make_shared<engine::tool_definition>(std::move(tool));
-        found->is_told = false;
+        found->is_in_prompt = false;
         has_changed_ = true;
     }
-    tell(*found, text);
+    describe(*found, text);
     return true;
 }
 
@@ -101,17 +101,17 @@ bool tool_roster::restart(bool forgets, std::string& text) {
     placed_.clear();
     for (known_tool& each : tools_) {
         const bool is_at_head = each.at_head != none && !each.own;
-        each.is_told = is_at_head;
+        each.is_in_prompt = is_at_head;
         if (forgets) {
             each.is_callable = each.at_head != none;
-            each.is_told = each.at_head != none;
+            each.is_in_prompt = each.at_head != none;
             if (each.at_head != none) each.own.reset();
             continue;
         }
         if (is_at_head == each.is_callable) continue;
         text += '\n';
         if (each.is_callable)
-            tell(each, text);
+            describe(each, text);
         else if (is_at_head)
             text.append("The tool ").append(each.name).append(" can no longer be called.");
     }
@@ -120,7 +120,7 @@ bool tool_roster::restart(bool forgets, std::string& text) {
 }
 
 void tool_roster::settle(std::size_t message, std::size_t part) {
-    for (told_tool& each : pending_) {
+    for (shown_tool& each : pending_) {
         each.message = message;
         each.part = part;
         placed_.push_back(std::move(each));
@@ -134,7 +134,7 @@ void tool_roster::hand_over(engine::conversation& chat) {
         if (has_changed_ && each.is_callable) chat.callable->push_back(definition_of(each));
         if (each.own) chat.deferred_tools.push_back(*each.own);
     }
-    for (const told_tool& each : placed_)
+    for (const shown_tool& each : placed_)
         chat.placed_tools.push_back({*each.tool, each.message, each.part, each.at});
     chat.tools = std::move(head_);
     placed_.clear();

@@ -60,11 +60,11 @@ class tool_roster {
         std::string name;
         shared_definition own;       // null: as it is at the head
         std::size_t at_head = none;  // index of head_
-        bool is_told = false;        // somewhere in the prompt
+        bool is_in_prompt = false;   // somewhere in the prompt
         bool is_callable = false;
     };
-    /// As engine::placed_tool.
-    struct told_tool {
+    /// A definition in the prompt: its message, the part of that, and the offset in its text.
+    struct shown_tool {
         shared_definition tool;
         std::size_t message = 0, part = 0, at = 0;
     };
@@ -75,13 +75,13 @@ class tool_roster {
         return tool.own ? *tool.own : head_[tool.at_head];
     }
     void add(engine::tool_definition tool);
-    void tell(known_tool& found, std::string& text);
+    void describe(known_tool& found, std::string& text);
 
     std::vector<engine::tool_definition> head_;
     std::vector<known_tool> tools_;
     std::map<std::string, std::size_t, std::less<>> index_;  // of tools_, by name
-    std::vector<told_tool> pending_;
-    std::vector<told_tool> placed_;
+    std::vector<shown_tool> pending_;
+    std::vector<shown_tool> placed_;
     std::size_t restarts_ = 0;
     bool has_changed_ = false;  // what may be called is no longer the list at the head
 };

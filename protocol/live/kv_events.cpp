@@ -38,7 +38,7 @@ std::string number_list(std::span<const storage::token_id> tokens) {
 }  // namespace
 
 std::string kv_event_stream::cleared(double now) {
-    told_.clear();
+    known_.clear();
     add_event(R"({"type":"AllBlocksCleared"})");
     return finish(now, true);
 }
@@ -67,7 +67,7 @@ std::vector<std::string> kv_event_stream::changes(
 void kv_event_stream::add(const storage::blocks_stored& stored) {
     std::size_t begin = 0;
     for (std::size_t i = 0; i < stored.names.size(); ++i) {
-        const bool is_new = told_.insert(stored.names[i]).second;
+        const bool is_new = known_.insert(stored.names[i]).second;
         if (is_new && i - begin < blocks_max) continue;
         add_part(stored, begin, i);
         begin = is_new ? i : i + 1;
@@ -96,7 +96,7 @@ void kv_event_stream::add_part(const storage::blocks_stored& stored, std::size_t
 void kv_event_stream::add(const storage::blocks_removed& removed) {
     std::vector<storage::block_hash> names;
     for (const storage::block_hash& each : removed.names)
-        if (told_.erase(each) > 0) names.push_back(each);
+        if (known_.erase(each) > 0) names.push_back(each);
     if (names.empty()) return;
     add_event(R"({"type":"BlockRemoved","block_hashes":)" + hex_list(names) +
               R"(,"medium":"DISK"})");

@@ -302,7 +302,7 @@ class conversation_builder {
                             arguments_of(item, limits_));
         }
         if (type == "image_generation_call") return add_said(left_out_line("image"));
-        if (type.ends_with("_call")) return add_said(told_in_a_line(type, item.value()));
+        if (type.ends_with("_call")) return add_said(shown_in_a_line(type, item.value()));
         // compaction_trigger is handled where it is the last item (request.hpp).
         if (type != "compaction_trigger") position_.left_out.add(type);
     }

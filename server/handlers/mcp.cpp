@@ -139,9 +139,9 @@ net::awaitable<reply> carry_out(const services& parts, const request& incoming, 
     co_return std::nullopt;
 }
 
-response http_reply_of(mcp::answer told) {
-    response made = json_response(std::move(told.body));
-    made.status = told.status;
+response http_reply_of(mcp::answer answer) {
+    response made = json_response(std::move(answer.body));
+    made.status = answer.status;
     return made;
 }
 

@@ -30,7 +30,7 @@ bool evictor::free_frames(std::size_t frames, const agent_id* keep) {
             if (!(former = each->index.forget_failed(locked, each == &parts_ ? keep : nullptr)))
                 continue;
             ++parts_.probe.agents_lost;
-            evictor(*each).tell(former->id, memory_fate::lost);
+            evictor(*each).report_fate(former->id, memory_fate::lost);
         }
         if (!former) return parts_.pool.free_count() >= frames;
     }
@@ -59,7 +59,7 @@ state_ptr evictor::evict_clean(const agent_index::lock& locked, const agent_id* 
     state_ptr former = owner->index.drop_blocks(locked, *victim.agent);
     ++parts_.probe.evictions;
     if (victim.agent->claim >= memory_claim::kept) ++parts_.probe.kept_evictions;
-    evictor(*owner).tell(former->id, memory_fate::evicted);
+    evictor(*owner).report_fate(former->id, memory_fate::evicted);
     return former;
 }
 
@@ -83,13 +83,13 @@ bool evictor::evict(const agent_id& id) {
     former = parts_.index.drop_blocks(locked, *agent);
     if (former) {
         ++parts_.probe.evictions;
-        tell(id, memory_fate::evicted);
+        report_fate(id, memory_fate::evicted);
     }
     return true;
 }
 
 /// Reports to store_options::on_left what happened to the agent's memory.
-void evictor::tell(const agent_id& id, memory_fate fate) const {
+void evictor::report_fate(const agent_id& id, memory_fate fate) const {
     if (parts_.options.on_left) parts_.options.on_left(id, fate);
 }
 
@@ -312,7 +312,7 @@ bool evictor::remove_agent(const agent_id& id, const std::string& manifest) {
     }
     parts_.blocks.release(dropped);
     ++parts_.probe.disk_removals;
-    tell(id, memory_fate::removed);
+    report_fate(id, memory_fate::removed);
     return true;
 }
 

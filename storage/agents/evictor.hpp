@@ -89,7 +89,7 @@ class evictor {
                             const tenant_id* owner) const;
     state_ptr evict_clean(const agent_index::lock& locked, const agent_id* keep);
     std::vector<store_parts*> in_pool(const agent_index::lock& locked) const;
-    void tell(const agent_id& id, memory_fate fate) const;
+    void report_fate(const agent_id& id, memory_fate fate) const;
     bool remove_foreign(const std::string& manifest);
     foreign_manifest forget_foreign(const std::string& manifest);
     std::vector<std::string> foreign_manifests_of(const std::string& own) const;

@@ -59,8 +59,8 @@ object_result<std::unique_ptr<shared_agents>> shared_agents::open(
 shared_agents::~shared_agents() {
     worker_.request_stop();
     if (worker_.joinable()) worker_.join();  // none where open() failed
-    for (const auto& [manifest, told] : pending_)
-        for (const uploaded& done : told) done(false);
+    for (const auto& [manifest, callbacks] : pending_)
+        for (const uploaded& done : callbacks) done(false);
 }
 
 /// Blocks. Queues the manifests of this model that differ from what was last seen in the object

@@ -256,8 +256,8 @@ TEST(histories, what_no_model_reads_is_left_out_of_a_line) {
                                   {"url", "data:image/png;base64,AA=="},
                                   {"none", nullptr},
                                   {"deep", {{"signature", "s"}, {"text", "kept"}}}};
-    EXPECT_EQ(told_in_a_line("x_call", item), R"([x_call: {"deep":{"text":"kept"}}])");
-    EXPECT_EQ(told_in_a_line("x_call", {{"id", "1"}}), "[x_call]");
+    EXPECT_EQ(shown_in_a_line("x_call", item), R"([x_call: {"deep":{"text":"kept"}}])");
+    EXPECT_EQ(shown_in_a_line("x_call", {{"id", "1"}}), "[x_call]");
 }
 
 TEST(histories, calls_that_the_client_ran_itself_are_calls_with_their_outputs) {
