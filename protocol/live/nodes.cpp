@@ -49,6 +49,7 @@ std::string text_in(const json::object& from, std::string_view name) {
     return shortened(found->get_string());
 }
 
+/// A number that another node announced; 0 where it is missing or negative.
 std::uint64_t number_in(const json::object& from, std::string_view name) {
     const json::value* found = from.if_contains(name);
     if (found == nullptr) return 0;

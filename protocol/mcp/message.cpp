@@ -88,8 +88,8 @@ json::object server_info(std::string_view server_version) {
 
 json::object capabilities() { return {{"tools", json::object()}}; }
 
-/// The answer to `initialize`: the client's version if it is known, else the newest one of that
-/// kind.
+/// The answer to `initialize`, which the newest version of the protocol does not have: the client's
+/// version if it is one of the older ones, else the latest of those (versions[1]).
 answer initialize(const message& asked, std::string_view server_version) {
     const std::string wanted = text_in(asked.params, "protocolVersion").value_or("");
     const bool is_spoken = is_known(wanted) && wanted != newest_version;
@@ -99,6 +99,7 @@ answer initialize(const message& asked, std::string_view server_version) {
                          {"instructions", instructions}});
 }
 
+/// The answer to `server/discover`, by which the newest version asks what the server can do.
 answer discover(const message& asked, std::string_view server_version) {
     return reply(asked, {{"ttlMs", list_ttl_ms},
                          {"cacheScope", "public"},
@@ -108,6 +109,7 @@ answer discover(const message& asked, std::string_view server_version) {
                          {"_meta", json::object{{server_key, server_info(server_version)}}}});
 }
 
+/// The answer to `tools/list`; a client of the newest version may keep it for an hour.
 answer list_tools(const message& asked) {
     json::object fields{{"tools", tool_list()}};
     if (asked.is_stateless) {

@@ -257,6 +257,7 @@ void chat_collector::on_choice_finished(const engine::choice_finished& event) {
     choices_[static_cast<std::size_t>(event.choice)].why = event.why;
 }
 
+/// A call as the reply has it; a tool that takes a text gets that and no JSON.
 json::object chat_collector::call_object(const call& made) const {
     if (!options_.text_tools.contains(made.name))
         return named_call(made.id, made.name, made.arguments, false);

@@ -131,6 +131,7 @@ protocol::failure session_registry::is_leaving(const std::string& id) {
     return fail(errc::conflict, "Session " + id + " is being deleted");
 }
 
+/// The session and its tenant, as far as they are there. Requires: the mutex is held.
 session_registry::found_session session_registry::find(const storage::tenant_id& tenant,
                                                        const std::string& id) {
     const auto owner = tenants_.find(tenant);
@@ -139,6 +140,7 @@ session_registry::found_session session_registry::find(const storage::tenant_id&
     return {&owner->second, found == owner->second.sessions.end() ? nullptr : &found->second};
 }
 
+/// The session; null where there is none. Requires: the mutex is held.
 const session_registry::live* session_registry::find_live(const storage::tenant_id& tenant,
                                                           const std::string& id) const {
     const auto owner = tenants_.find(tenant);

@@ -95,6 +95,7 @@ bool flag_at(const json::object& object, std::string_view name, bool otherwise,
     return value->get_bool();
 }
 
+/// The role of a message. Throws bad_input.
 role role_of(const json::object& message, const std::string& where) {
     const std::string name = text_at(message, "role", where);
     if (name == "system" || name == "developer") return role::system;

@@ -269,6 +269,7 @@ std::string csv_field(const std::string& text) {
     return quoted + '"';
 }
 
+/// Writes a line for each form. Throws bad_input.
 void write_csv(const std::string& path, const std::string& model,
                const std::vector<kv_form>& forms) {
     std::ofstream out(path, std::ios::trunc);

@@ -66,7 +66,7 @@ class recent_pool {
   public:
     /// The usage of this engine's pool, counted now or lately.
     engine::pool_usage look(const engine::engine& engine) {
-        constexpr int rest = 50;  // times as long as counting took
+        constexpr int rest = 50;  // between two counts, as a multiple of what one took
         using clock = std::chrono::steady_clock;
         std::lock_guard lock(mutex_);
         const clock::time_point begin = clock::now();

@@ -31,7 +31,7 @@ live::node_facts agents_of(const services& server) {
 }  // namespace
 
 std::string own_node::text(const services& server) {
-    constexpr int rest = 50;  // times as long as reading took
+    constexpr int rest = 50;  // between two readings, as a multiple of what one took
     using clock = std::chrono::steady_clock;
     const auto begin = clock::now();
     if (begin - looked_ >= rest * took_) {

@@ -133,6 +133,7 @@ class file_reader {
         return model;
     }
 
+    /// Reads a list of aliases.
     std::vector<std::string> aliases_of(const YAML::Node& list) {
         if (!list.IsSequence()) refuse(list, "aliases must be a list");
         if (list.size() > aliases_max)

@@ -78,6 +78,7 @@ class exposition {
     }
 
   private:
+    /// The value as Prometheus reads it.
     static std::string number(double value) {
         char text[32];
         std::snprintf(text, sizeof text, "%.15g", value);

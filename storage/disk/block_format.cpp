@@ -50,6 +50,7 @@ void add_wide(std::vector<tensor_plan>& plans, const std::string& prefix, int la
                      place::wide_values});
 }
 
+/// Appends the number in decimal digits.
 template <class Number>
 void append_number(std::string& text, Number value) {
     char digits[24];

@@ -56,6 +56,7 @@ struct read_failure {
     std::optional<response> reply;  // nothing: the client is gone, or never was about to ask
 };
 
+/// Whether the error is one of HTTP, and not of the connection.
 bool is_http_fault(boost::system::error_code error) {
     return error.category() == http::make_error_code(http::error::bad_method).category();
 }

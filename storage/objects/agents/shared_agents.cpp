@@ -115,6 +115,7 @@ std::optional<shared_agents::mark> shared_agents::read_mark(const std::string& m
     return mark{line->substr(0, blank), line->substr(blank + 1, line->size() - blank - 2)};
 }
 
+/// Notes which version of the manifest was last seen in the object store, and its checksum.
 object_result<void> shared_agents::write_mark(const std::string& manifest, const mark& seen) {
     const auto done =
         replace_file(files_, mark_path(manifest), seen.version + " " + seen.sum + "\n");
