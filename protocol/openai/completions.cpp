@@ -46,7 +46,7 @@ std::optional<int> parse_top_scores(const json_cursor& root) {
 }
 
 /// Reads the whole request.
-completion_request parse_root(const json_cursor& root, const chat_limits& limits) {
+completion_request parse_completion_root(const json_cursor& root, const chat_limits& limits) {
     completion_request request;
     request.model = bounded_at(root, "model", limits.id_bytes_max);
     refuse_foreign_fields(root);
@@ -88,8 +88,8 @@ json::object choice_object(std::size_t index, std::string_view text, json::value
 }
 
 /// One event of the stream. `memory`: what this server adds about the agent; null: nothing.
-std::string chunk_of(const reply_options& options, json::array choices, json::value usage,
-                     json::value memory = nullptr) {
+std::string completion_chunk(const reply_options& options, json::array choices, json::value usage,
+                             json::value memory = nullptr) {
     json::object chunk = head_of(options);
     chunk["choices"] = std::move(choices);
     if (options.include_usage) chunk["usage"] = std::move(usage);

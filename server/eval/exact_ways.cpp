@@ -20,7 +20,7 @@ using storage::token_id;
 
 constexpr int asked_every = 16;   // positions of the prefix; after it each one is compared
 constexpr int after_prefix = 40;  // tokens
-constexpr int piece = 37;         // a prime: pieces end at any place of a group and of a block
+constexpr int piece_tokens = 37;  // a prime: pieces end at any place of a group and of a block
 constexpr int read_singly = 8;    // tokens at the text's end, as an answer's are
 constexpr int one_thread_chunk = 256;
 constexpr int into_block = 101;  // where the text is cut in its block: not at the end of a group

@@ -72,7 +72,7 @@ std::vector<token_id> read_tokens(const options& given) {
 }
 
 /// Reads the options. Throws bad_input.
-exactness_options read_options(const options& given) {
+exactness_options read_exactness_options(const options& given) {
     exactness_options read;
     const auto& kv = given.get<std::string>("kv");
     read.all = kv == "all";

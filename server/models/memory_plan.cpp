@@ -17,9 +17,9 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::uint64_t mib = std::uint64_t{1} << 20;
+constexpr std::uint64_t mebibyte = std::uint64_t{1} << 20;
 // Measured for a server without a model, with some reserve.
-constexpr std::uint64_t process_bytes = 64 * mib;
+constexpr std::uint64_t process_bytes = 64 * mebibyte;
 // For each token: its text, and its entries in the tokenizer and the tries of grammars.
 constexpr std::uint64_t bytes_per_token_of_vocabulary = 512;
 // Activations go through the layers in panels of so many rows.
