@@ -201,7 +201,8 @@ await main({
     for (const name of Object.keys(faults)) assert.ok(injected[name] > 0 || SWAPS < 40, name);
     assert.equal(after.files, before.files);
     assert.equal(after.threads, before.threads);
-    assert.ok(after.rss <= most * 1.02, `${before.rss}, then at most ${most}, now ${after.rss} KiB`);
+    const told = `${before.rss} KiB, then at most ${most}, now ${after.rss}`;
+    assert.ok(after.rss <= most * 1.02, told);
 
     for (const model of Object.keys(forms)) {
       await swapped(server, model);
