@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The definition of GGUF's packed forms, written to be read: block_forms.hpp has the layout,
-// ARITHMETIC.md the formulas, (20) to (23).
+// The definition of GGUF's packed forms, written to be read and not to be fast: block_forms.hpp has
+// the layout. Numbers in parentheses are formulas of ARITHMETIC.md, (20) to (23) of its section on
+// GGUF's types.
 
 #include "engine/kernels/block_forms.hpp"
 
@@ -11,9 +12,10 @@ namespace {
 
 using index = std::ptrdiff_t;
 
-constexpr index plane = 4 * lane_count;  // bytes of a quad of 16 rows
+constexpr index plane = 4 * lane_count;  // bytes of a line of codes: 4 inputs of each of 16 rows
 
-/// One group of 64 inputs of one row, and how to read it.
+/// Reads one group of 64 inputs of one row. The group has parts of 16 or 32 inputs, each with a
+/// scale and, in some types, an offset; a weight is scale * integer + offset.
 class row_group {
   public:
     row_group(const packed_matrix& w, index row, index group)
@@ -33,8 +35,9 @@ class row_group {
     int integer(index k) const {
         return (looked_up_ ? iq4_raised_levels[code(k)] : code(k)) - form_.zero;
     }
-    /// Of the record, where scales are integers times it.
+    /// What the integer scales are multiplied by, in types that have such.
     float unit() const { return half_at(0); }
+    /// What the integer minimums are multiplied by.
     float offset_unit() const { return -half_at(1); }
     /// Part `part`'s integer scale and minimum.
     int integer_scale(index part) const {
@@ -60,24 +63,27 @@ class row_group {
     float half_at(index i) const {
         return to_float(reinterpret_cast<const half*>(header_)[i * lane_count + row_]);
     }
-    /// The header's first or second array of bytes, from this group's parts on.
+    /// The header's first (0) or second (1) array of bytes after its f16 numbers, from this group's
+    /// first part on.
     const std::uint8_t* bytes(index array) const {
         const index parts = form_.groups * form_.parts();
         const index halves = form_.has_offsets ? 2 : 1;
         return header_ + (2 * halves + array * parts + part_) * lane_count;
     }
+    /// A part's byte of such an array, for this row.
     int part_byte(index array, index part) const {
         return static_cast<std::int8_t>(bytes(array)[part * lane_count + row_]);
     }
-    /// The same where two parts' bytes of a row are neighbours.
+    /// The same where the bytes of two parts of a row are next to each other.
     int paired_byte(index array, index part) const {
         const index pair = part / 2 * 2 * lane_count;
         return static_cast<std::int8_t>(bytes(array)[pair + row_ * 2 + part % 2]);
     }
 
-    /// Byte k % 4 of this row's quad in line `line` of the group's codes.
+    /// The byte for input k in a line of the group's codes. A line has 4 inputs of each row.
     int byte(index line, index k) const { return codes_[line * plane + row_ * 4 + k % 4]; }
 
+    /// The code of input k, put together of the bits that the form keeps in different lines.
     int code(index k) const {
         const index quad = k / 4, part = k / form_.part, j = quad % 8;
         const bool high = k >= group_size / 2;
@@ -113,7 +119,7 @@ class row_group {
     block_form form_;
     bool looked_up_;
     index row_;
-    index part_;  // this group's first of the record
+    index part_;  // this group's first part, counted in the record
     const std::uint8_t* header_;
     const std::uint8_t* codes_;
 };
@@ -137,7 +143,7 @@ void embed_block_row(const packed_matrix& w, int row, float* out) {
 
 namespace {
 
-/// Σ integer * q of one part.
+/// The sum of integer * q over one part. q: the 64 activations of the group.
 std::int32_t part_product(const row_group& group, index part, const std::int8_t* q) {
     std::int32_t sum = 0;
     for (index k = part * group.form().part; k < (part + 1) * group.form().part; ++k) {
@@ -146,7 +152,7 @@ std::int32_t part_product(const row_group& group, index part, const std::int8_t*
     return sum;
 }
 
-/// Σ q of one part.
+/// The sum of q over one part.
 std::int32_t part_sum(const row_group& group, index part, const std::int8_t* q) {
     std::int32_t sum = 0;
     for (index k = part * group.form().part; k < (part + 1) * group.form().part; ++k) {
@@ -155,7 +161,8 @@ std::int32_t part_sum(const row_group& group, index part, const std::int8_t* q) 
     return sum;
 }
 
-/// t of (20) or (21), without offsets.
+/// The product of a group without offsets, not yet times the activations' scale: t of formula (20)
+/// or (21) of ARITHMETIC.md.
 float scaled_products(const row_group& group, const std::int8_t* q) {
     const block_form& form = group.form();
     float t = 0.0f;
@@ -172,7 +179,7 @@ float scaled_products(const row_group& group, const std::int8_t* q) {
     return form.has_integer_totals() ? group.unit() * static_cast<float>(total) : t;
 }
 
-/// Adds the offsets to t by (20) or (22).
+/// Adds the offsets' share to t, by formula (22) of ARITHMETIC.md's section on GGUF's types.
 float add_offsets(const row_group& group, const std::int8_t* q, float t) {
     const block_form& form = group.form();
     std::int32_t total = 0;

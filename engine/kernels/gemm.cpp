@@ -24,14 +24,19 @@ constexpr double task_products = 5e5;
 /// Bytes of weights worth a task when few rows make a product memory-bound: the same time.
 constexpr double task_bytes = 48e3;
 
+/// The next multiple of 16: arrays in the scratch begin at multiples of a cache line.
 std::size_t padded(std::size_t n) { return (n + 15) / 16 * 16; }
 
+/// The rows of `x` from row `first` on.
 quantized_rows rows_from(const quantized_rows& x, int first, int cols) {
     const auto groups = static_cast<std::ptrdiff_t>(first) * (cols / group_size);
     return {x.q + static_cast<std::ptrdiff_t>(first) * cols, x.scales + groups, x.sums + groups,
             x.part_sums == nullptr ? nullptr : x.part_sums + 4 * groups};
 }
 
+/// Quantises `count` rows of `cols` activations into `scratch`, which linear_scratch_floats()
+/// sizes. `with_parts`: also sums parts of 16, which GGUF's forms need. The result refers to
+/// `scratch`.
 quantized_rows quantize(const kernel_table& kernels, const task_runner& tasks, const float* x,
                         int count, int cols, bool with_parts, float* scratch) {
     const auto rows = static_cast<std::size_t>(count), width = static_cast<std::size_t>(cols);
@@ -51,13 +56,15 @@ quantized_rows quantize(const kernel_table& kernels, const task_runner& tasks, c
     return {q, scales, sums, with_parts ? parts : nullptr};
 }
 
-/// Tiles of all jobs numbered in one row, cut into strips that are worth a task each.
+/// The tiles of all jobs, numbered through, and how many of them make a strip, which is one task's
+/// share of them.
 struct tile_strips {
     int tiles = 0;
     int per_strip = 1;
     int strips() const { return (tiles + per_strip - 1) / per_strip; }
 };
 
+/// Cuts the jobs' tiles into strips that are worth a task each (task_products, task_bytes).
 tile_strips cut(std::span<const linear_job> jobs, int count, int cols) {
     tile_strips result;
     double bytes = 0;
@@ -71,14 +78,16 @@ tile_strips cut(std::span<const linear_job> jobs, int count, int cols) {
     const double products = static_cast<double>(rows) * cols * lane_count;
     const double worth =
         std::max(products / task_products, bytes / std::max(result.tiles, 1) / task_bytes);
-    // The float kernels walk four tiles side by side, the others two.
+    // Strips are multiples of this: the kernels take four tiles of floats at once, or two of
+    // others.
     const int side = has_floats ? 4 : 2;
     const double tiles = std::min(1.0 / std::max(worth, 1e-9), static_cast<double>(result.tiles));
     result.per_strip = std::max(side, static_cast<int>(tiles) / side * side);
     return result;
 }
 
-/// One strip against one block of rows.
+/// Multiplies the tiles [tile_begin, tile_end), which may be of several jobs, with `rows` rows of
+/// activations from `row` on.
 void run_strip(const kernel_table& kernels, std::span<const linear_job> jobs, int tile_begin,
                int tile_end, const float* x, const quantized_rows& q, int row, int rows, int cols) {
     int first = 0;
@@ -100,7 +109,7 @@ void run_strip(const kernel_table& kernels, std::span<const linear_job> jobs, in
     }
 }
 
-/// Widens tiles [first, first + tiles) side by side: out [cols][tiles * 16].
+/// Writes the tiles [first, first + tiles) as f32, side by side. out: [cols][tiles * 16]
 void widen_strip(const packed_matrix& w, int first, int tiles, float* out) {
     const auto width = static_cast<std::size_t>(w.cols);
     for (int tile = 0; tile < tiles; ++tile) {
@@ -119,12 +128,16 @@ void widen_strip(const packed_matrix& w, int first, int tiles, float* out) {
     }
 }
 
-/// OpenBLAS's Haswell kernels walk 12 rows in one way and what is left in another, with other
-/// roundings; 8 rows go one way on every core type that 0.3.21 knows (gemm_test holds it to that).
+/// Rows of one product through BLAS. OpenBLAS's Haswell kernels take 12 rows in one way and the
+/// rest in another that rounds otherwise, so that a row's result would depend on how many there
+/// are. Eight rows are computed in one way on every core type that 0.3.21 knows (gemm_test checks
+/// it).
 constexpr int blas_rows = 8;
 constexpr int blas_tiles = 8;
 
-/// One strip of weights against all rows. Every product has the shape 8 x cols x strip width.
+/// Multiplies one strip of float weights with all rows by BLAS. Every product has the same shape, 8
+/// rows x cols x strip width, with rows of zeros where there are fewer, so that results do not
+/// depend on the number of rows.
 void blas_strip(const packed_matrix& w, int first, int tiles, const float* x, int count, float* y,
                 std::size_t ldy) {
     const auto width = static_cast<std::size_t>(w.cols);
@@ -164,7 +177,7 @@ void linear(const kernel_table& kernels, const task_runner& tasks, std::span<con
         return;
     }
     if (kernels.float_by_blas) {
-        // Float matrices one by one through BLAS; what is quantised goes on below.
+        // Float matrices go through BLAS one by one; quantised ones come back to this function.
         for (std::size_t i = 0; i < jobs.size(); ++i) {
             if (!jobs[i].weights->quantized()) {
                 linear_blas(tasks, *jobs[i].weights, x, count, jobs[i].y, jobs[i].ldy);
@@ -187,7 +200,8 @@ void linear(const kernel_table& kernels, const task_runner& tasks, std::span<con
     }
     const tile_strips strips = cut(jobs, count, cols);
     const int blocks = (count + rows_per_block - 1) / rows_per_block;
-    // A strip's blocks of rows are neighbours, so that the strip is read from memory once.
+    // Tasks next to each other take the same strip with different blocks of rows, so that the strip
+    // is read from memory once.
     tasks.run(strips.strips() * blocks, true, [&](int i, int) {
         const int row = i % blocks * rows_per_block;
         const int tile = i / blocks * strips.per_strip;
@@ -249,8 +263,9 @@ void pack_float(const packed_matrix& to, const std::byte* source, int tile_begin
 
 namespace {
 
-/// Elements of one row, two to a byte with the even one low: those from `low` go to the low nibbles
-/// of `quads` cells, those from `high` to the high ones.
+/// Packs elements of 4 bits of one row into `quads` cells of 4 bytes each. The sources have two
+/// elements to a byte, the even one in its low half; those of `low` go to the low halves of the
+/// cells' bytes, those of `high` to the high halves. `lane`: the row within its tile.
 void pack_nibbles(const std::byte* low, const std::byte* high, int quads, int lane, std::byte* q) {
     for (int element = 0; element < quads * 4; ++element) {
         const int shift = element % 2 * 4;
@@ -260,7 +275,7 @@ void pack_nibbles(const std::byte* low, const std::byte* high, int quads, int la
     }
 }
 
-/// One group of one row: the 64 source bytes (q8) or 32 (q4) into a record's q area.
+/// Packs one group of one row, 64 bytes (q8) or 32 (q4), into a record's area of integers.
 void pack_group(weight_kind kind, const std::byte* words, int lane, std::byte* q) {
     if (kind == weight_kind::q4) {
         pack_nibbles(words, words + 16, 8, lane, q);

@@ -39,7 +39,8 @@ float read_scale(const std::byte* at, scale_kind kind, index i) {
                                    : bfloat_to_float(reinterpret_cast<const bfloat*>(at)[i]);
 }
 
-/// One group of 64 inputs of one tile, and how to read it.
+/// Reads one group of 64 inputs of one tile of affine weights (q4 or q8): scale * q + bias. `row`:
+/// of the tile's 16, `k`: of the 64 inputs.
 struct record {
     const std::byte* data;
     weight_kind kind;
@@ -80,13 +81,13 @@ void linear_float(const packed_matrix& w, int tile_begin, int tile_end, const fl
     }
 }
 
-/// One half of a group of an mxfp4 tile, and how to read it.
+/// Reads one half of a group of an mxfp4 tile: 32 inputs that share an exponent in each row.
 struct half_record {
     const std::uint8_t* exponents;  // [16]
     const std::uint8_t* codes;      // [4][16][4]
 
     float unit(index row) const { return mxfp4_unit(exponents[row]); }
-    /// 2 * value of input k, 0 to 31.
+    /// Twice the value of input k, 0 to 31: so it is an integer.
     int twice(index row, index k) const {
         const std::uint8_t pair = codes[k % 16 / 4 * 64 + row * 4 + k % 4];
         return mxfp4_levels[k < 16 ? pair & 15 : pair >> 4] - mxfp4_offset;
@@ -100,6 +101,8 @@ half_record half_of(const packed_matrix& w, index tile, index block) {
     return {at + block % 2 * lane_count, at + 2 * lane_count + block % 2 * 256};
 }
 
+/// The dot product of a row of mxfp4 weights and quantised activations. scales: of their groups
+/// of 64.
 float mxfp4_product(const packed_matrix& w, index row, const std::int8_t* q, const float* scales) {
     float acc = 0.0f;
     for (index block = 0; block < w.cols / mxfp4_half; ++block) {
@@ -113,6 +116,8 @@ float mxfp4_product(const packed_matrix& w, index row, const std::int8_t* q, con
     return acc;
 }
 
+/// The dot product of a row of q4 or q8 weights and quantised activations. sums: of their groups,
+/// for the weights' biases.
 float affine_product(const packed_matrix& w, index row, const std::int8_t* q, const float* scales,
                      const float* sums) {
     float acc = 0.0f;

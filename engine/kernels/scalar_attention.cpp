@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The definition of what is done with keys and values: quantising them and attention over a frame,
-// slow, obvious, never optimised. ARITHMETIC.md has the formulas, which are quoted here by number.
+// slow, obvious, never optimised. The other tables of kernels must give the same bits. A number in
+// parentheses, such as (8), is a formula of ARITHMETIC.md, whose symbols the comments use, too.
 
 #include "engine/kernels/scalar_attention.hpp"
 
@@ -51,7 +52,8 @@ float read_half(const std::byte* at, index i) {
     return to_float(reinterpret_cast<const half*>(at)[i]);
 }
 
-/// 2^x for x <= 0, by (8).
+/// 2^x for x <= 0, by formula (8) of ARITHMETIC.md: a polynomial for the fraction, and the integer
+/// part added to the exponent. Adding exp_magic rounds x to an integer in its lowest bits.
 float exp2_one(float x) {
     x = std::fmax(x, exp2_lowest);
     const float shifted = x + exp_magic;
@@ -64,11 +66,13 @@ float exp2_one(float x) {
                                 (std::bit_cast<std::uint32_t>(shifted) << 23));
 }
 
+/// The nearest value within the finite range of f16.
 float clamp_to_half(float value) { return std::fmin(std::fmax(value, -65504.0f), 65504.0f); }
 
 half to_finite_half(float value) { return to_half(clamp_to_half(value)); }
 
-/// Some of the bits above the low nibble, of all integers of a group, as kv_rows states.
+/// Where a packed group has some of the bits above the low four of all its integers; kv_rows states
+/// the layout.
 struct plane {
     index at;   // byte of the group where it begins
     int first;  // its lowest bit
@@ -80,7 +84,7 @@ struct plane {
     static index number_of(index e) { return e / 8 * 2 + e % 2; }
 };
 
-/// The planes of integers of so many bits, 4 to 7.
+/// The planes of a group whose integers have `bits` bits, 4 to 7; none for 4.
 std::span<const plane> planes_of(int bits) {
     static constexpr plane one[] = {{32, 4, 1}}, two[] = {{32, 4, 2}, {48, 6, 1}};
     return bits == 5 ? std::span<const plane>(one)
@@ -89,7 +93,7 @@ std::span<const plane> planes_of(int bits) {
                                                                      : 2);
 }
 
-/// The integers of a group in the packed form that kv_rows states.
+/// Packs the integers of a group in the form that kv_rows states. out: [64 * bits / 8]
 void pack_group(const std::uint8_t* q, int bits, std::byte* out) {
     std::fill_n(out, group_size * bits / 8, std::byte{0});
     if (bits == 8) {
@@ -105,11 +109,12 @@ void pack_group(const std::uint8_t* q, int bits, std::byte* out) {
     }
 }
 
+/// An element of a group is scale * integer + bias.
 struct scale_and_bias {
     float scale, bias;
 };
 
-/// The integers rn((x - bias) / scale), clamped to `steps`.
+/// Quantises a group: the integers (x - bias) / scale, rounded and clamped to 0 ... `steps`.
 void round_group(const float* x, scale_and_bias by, float steps, std::uint8_t* q) {
     for (index i = 0; i < group_size; ++i) {
         const float level = std::nearbyint((x[i] - by.bias) / by.scale);
@@ -117,6 +122,7 @@ void round_group(const float* x, scale_and_bias by, float steps, std::uint8_t* q
     }
 }
 
+/// The least and the greatest element of a group.
 struct span_of_group {
     float low, high;
 };
@@ -129,7 +135,8 @@ span_of_group span_of(const float* x) {
     return span;
 }
 
-/// (24)
+/// Quantises a group as MLX does, by formula (24) of ARITHMETIC.md: the scale is changed so that 0
+/// and the element of greatest magnitude are exact. `steps`: the greatest integer.
 scale_and_bias round_mlx(const float* x, float steps, std::uint8_t* q) {
     const auto [low, high] = span_of(x);
     const bool use_low = std::fabs(low) > std::fabs(high);
@@ -145,7 +152,7 @@ scale_and_bias round_mlx(const float* x, float steps, std::uint8_t* q) {
     return {scale, bias};
 }
 
-/// The integers rn((x - bias) * (1 / scale)), clamped to `steps`.
+/// As round_group(), but multiplies by the inverse of the scale, which rounds otherwise.
 void round_by_inverse(const float* x, scale_and_bias by, float steps, std::uint8_t* q) {
     const float inverse = 1.0f / by.scale;
     for (index i = 0; i < group_size; ++i) {
@@ -154,7 +161,8 @@ void round_by_inverse(const float* x, scale_and_bias by, float steps, std::uint8
     }
 }
 
-/// (25)
+/// Quantises a group by formula (25) of ARITHMETIC.md: scale and bias are fitted by least squares
+/// to the integers, which are then rounded again, kv_fits times.
 scale_and_bias round_fitted(const float* x, float steps, std::uint8_t* q) {
     float v[group_size], y[group_size], lanes[lane_count] = {};
     std::transform(x, x + group_size, v, clamp_to_half);
@@ -191,7 +199,8 @@ scale_and_bias round_fitted(const float* x, float steps, std::uint8_t* q) {
     return line;
 }
 
-/// The normalised Hadamard transform of each block of (22) and (23).
+/// The normalised Hadamard transform of each block of a head, a step of formulas (22) and (23). It
+/// is its own inverse.
 void transform(float* x, int dim) {
     const index block = rotation_block(dim);
     for (index width = 1; width < block; width *= 2) {
@@ -209,7 +218,7 @@ void transform(float* x, int dim) {
     }
 }
 
-/// Integer of element d of token t.
+/// The packed integer of element d of token t. Requires: kv.bits <= 8.
 int kv_q(const kv_rows& kv, index t, index d) {
     const auto* row =
         reinterpret_cast<const std::uint8_t*>(kv.rows) + static_cast<std::size_t>(t) * kv.row_bytes;
@@ -225,6 +234,7 @@ int kv_q(const kv_rows& kv, index t, index d) {
     return q;
 }
 
+/// Element d of token t as a number.
 float kv_value(const kv_rows& kv, index t, index d) {
     if (kv.bits == 16) {
         return read_half(kv.rows + static_cast<std::size_t>(t) * kv.row_bytes, d);
@@ -234,8 +244,8 @@ float kv_value(const kv_rows& kv, index t, index d) {
                     to_float(kv.biases[group]));
 }
 
-/// (1) and (2) of query r and token t. Requires: keys below 16 bit. `scale`: on the query's scales
-/// and sums.
+/// The dot product of query r and the key of token t, by formulas (1) and (2) of ARITHMETIC.md.
+/// Requires: keys below 16 bit. `scale`: a factor on the query's scales and sums.
 float quantised_score(const attention_block& block, index r, index t, float scale) {
     const kv_rows& k = block.k;
     const index groups = k.dim / group_size;
@@ -253,7 +263,7 @@ float quantised_score(const attention_block& block, index r, index t, float scal
     return acc;
 }
 
-/// x[t] where values have 8 or 16 bits.
+/// The score of query r and token t where values have 8 or 16 bits, by formulas (1) to (3).
 float score(const attention_block& block, index r, index t) {
     if (block.k.bits == 8) {
         return block.scale * quantised_score(block, r, t, 1.0f);
@@ -265,7 +275,9 @@ float score(const attention_block& block, index r, index t) {
     return block.scale * acc;
 }
 
-/// A row's running values M, l, C and O of one frame and one group of values.
+/// The running values of a query row over the tiles of one frame, for one group of values: M (the
+/// maximum of the scores), l (the sum of the weights), C (that of the weighted centres) and O (the
+/// weighted values) of ARITHMETIC.md.
 struct tile_state {
     float max = -std::numeric_limits<float>::infinity();
     float sums[lane_count] = {};
@@ -273,7 +285,8 @@ struct tile_state {
     float out[group_size] = {};
 };
 
-/// (10): 2^x in units of 1 / weight_one, for x = -a / weight_steps, 0 <= a <= 32768.
+/// 2^x in units of 1 / weight_one, for x = -a / weight_steps with 0 <= a <= 32768, by formula (10):
+/// a polynomial for the fraction, and a shift for the integer part.
 int exp2_fixed(std::uint32_t a) {
     const std::uint32_t fraction = a << (16 - weight_step_bits) & 0xffffu;
     std::uint32_t h = weight_coefficients[2] * fraction >> 16;
@@ -282,14 +295,15 @@ int exp2_fixed(std::uint32_t a) {
     return static_cast<int>(((2u * weight_one - h) >> (a >> weight_step_bits)) + 1) >> 1;
 }
 
-/// mulr: a * b / 2^15, rounded half up.
+/// a * b / 2^15, rounded half up: mulr() of ARITHMETIC.md.
 int multiply_rounded(int a, int b) { return (a * b + (1 << 14)) >> 15; }
 
-/// Lane of token t of a tile in the partial sums of (11) and (14).
+/// Which of the 16 partial sums of formulas (11) and (14) token t of a tile belongs to. The order
+/// is the one in which the vector kernels hold tokens.
 index weight_lane(index t) { return t % 16 / 4 * 4 + t / 16 % 2 * 2 + t % 4 / 2; }
 
-/// (6) to (16): adds the weighted values of the tokens [begin, end) of one tile of 64, for one
-/// group of elements. x: their scores to base 2.
+/// Adds the weighted values of the tokens [begin, end) of one tile of 64 to `state`, for one group
+/// of elements, by formulas (6) to (16) of ARITHMETIC.md. x: the tokens' scores to base 2.
 void attend_tile(const kv_rows& v, index group, const float* x, index begin, index end,
                  tile_state& state) {
     const float highest = *std::max_element(x, x + (end - begin));  // (6), (7)
@@ -350,7 +364,8 @@ void attend_tile(const kv_rows& v, index group, const float* x, index begin, ind
     }
 }
 
-/// One row of the frame by tiles, to (17). out: [v.dim]
+/// Attention of query row r over the frame, tile by tile, up to formula (17). out: [v.dim], not yet
+/// divided by the sum of the weights, which is returned with the maximum.
 softmax_state attend_tiles(const attention_block& block, index r, float* out) {
     const index begin = block.begin[r], end = block.end[r];
     softmax_state result{};
@@ -375,7 +390,8 @@ softmax_state attend_tiles(const attention_block& block, index r, float* out) {
     return result;
 }
 
-/// One row of 8- or 16-bit keys and values, by (4) and (5). p: room for [tokens]; out: [v.dim]
+/// The same where values have 8 or 16 bits, by formulas (4) and (5). p: room for [tokens]; out:
+/// [v.dim]
 softmax_state attend_wide(const attention_block& block, index r, float* p, float* out) {
     const index begin = block.begin[r], end = block.end[r];
     softmax_state state{-std::numeric_limits<float>::infinity(), 0.0f};
@@ -400,7 +416,7 @@ softmax_state attend_wide(const attention_block& block, index r, float* p, float
 
 }  // namespace
 
-/// (22)
+/// Turns a head by signs and a Hadamard transform, formula (22) of ARITHMETIC.md.
 void rotate(float* x, int dim) {
     for (index i = 0; i < dim; ++i) {
         x[i] *= rotation_signs[static_cast<std::size_t>(i) % rotation_signs.size()];
@@ -408,7 +424,7 @@ void rotate(float* x, int dim) {
     transform(x, dim);
 }
 
-/// (23)
+/// The inverse of rotate(), formula (23) of ARITHMETIC.md.
 void rotate_back(float* x, int dim) {
     transform(x, dim);
     for (index i = 0; i < dim; ++i) {
@@ -435,7 +451,8 @@ void quantize_kv(const float* x, int dim, int bits, kv_rounding rounding, std::b
     }
 }
 
-/// (26)
+/// Quantises a key by formula (26) of ARITHMETIC.md: the error of each element is made up for in
+/// the elements after it, by the factors key.feedback [dim][dim].
 void quantize_shaped_key(const shaped_key& key, int dim, int bits) {
     const float steps = static_cast<float>((1 << bits) - 1);
     float wanted[shaped_dim_max];
@@ -464,7 +481,8 @@ void quantize_kv_shaped(const shaped_key* keys, int count, int dim, int bits) {
     for (int i = 0; i < count; ++i) quantize_shaped_key(keys[i], dim, bits);
 }
 
-/// (18)
+/// Adds the attention over another part of the tokens to `total`, by formula (18) of ARITHMETIC.md:
+/// both are scaled to the greater maximum first.
 void merge_softmax(softmax_state& total, float* total_out, const softmax_state& from,
                    const float* from_out, int dim) {
     const float largest = std::fmax(total.max, from.max);
@@ -491,7 +509,7 @@ void attend(const attention_block& block) {
     }
 }
 
-/// (19)
+/// Divides the weighted values by the sum of the weights, formula (19) of ARITHMETIC.md.
 void finish_softmax(const softmax_state& state, float* out, int dim) {
     const float inverse = 1.0f / state.sum;
     for (index d = 0; d < dim; ++d) {

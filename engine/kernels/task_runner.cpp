@@ -22,15 +22,16 @@ using clock = std::chrono::steady_clock;
 /// How long a helper stays before it returns to the arena, so that other nodes of the graph get a
 /// thread within this time. Rejoining costs a thousandth of it.
 constexpr auto help_slice = std::chrono::milliseconds(1);
-/// Spins of a waiting thread before it yields, some 80 microseconds: on a busy machine a thread
-/// that yields gets its core back milliseconds later.
+/// How often a waiting thread spins before it yields, which takes some 80 microseconds: on a busy
+/// machine a thread that yields gets its core back only milliseconds later.
 constexpr int spins_before_yield = 4000;
-/// A helper that was called and is not here after this time is called again. A woken thread arrives
-/// within 150 microseconds or not at all: TBB may miss a call made while the thread falls asleep
-/// (it never promises parallelism), and would leave the caller alone until the end of the step.
+/// A helper that was called and has not arrived after this time is called again. A woken thread
+/// arrives within 150 microseconds or not at all: TBB may miss a call made while the thread falls
+/// asleep (it never promises parallelism), and would leave the caller alone until the end of the
+/// step.
 constexpr auto wake_timeout = std::chrono::microseconds(200);
 
-/// Spins at first, then yields between two looks at what is waited for.
+/// Waits between two looks at a condition: spins at first, and yields later.
 class spin_wait {
   public:
     void pause_once() {
@@ -60,12 +61,13 @@ class task_runner::crew {
   public:
     explicit crew(int slots) : places_(static_cast<std::size_t>(slots)) {}
 
+    /// Lets helpers be called until close().
     void open() {
         helpers_.emplace();
         open_.store(true, std::memory_order_release);
     }
 
-    /// Helpers that arrive later find nothing to do.
+    /// Waits until all helpers have left. Those that arrive later find nothing to do.
     void close() {
         open_.store(false, std::memory_order_release);
         helpers_->wait();
@@ -74,6 +76,8 @@ class task_runner::crew {
 
     bool is_open() const { return open_.load(std::memory_order_relaxed); }
 
+    /// Runs call(self, index, slot) for each index below `count`, on this thread and the helpers,
+    /// and waits for all of them. Throws the first exception of a call after that.
     void run(int count, void* self, void (*call)(void*, int, int)) {
         self_ = self;
         call_ = call;
@@ -94,6 +98,7 @@ class task_runner::crew {
     }
 
   private:
+    /// Whether a slot's helper is away, was called and is on its way, or is at work.
     enum class presence { away, called, here };
 
     /// A slot's tasks: the next index in the lower half of the ticket, the end in the upper half. A
@@ -106,7 +111,8 @@ class task_runner::crew {
         clock::time_point called_at;  // written and read by the caller alone
     };
 
-    /// Calls a helper for each slot that has none here or on its way.
+    /// Calls a helper for each slot that has none at work or on its way, and again for one that
+    /// does not arrive. Only the caller's thread does this.
     void call_helpers() {
         if (here_.load(std::memory_order_relaxed) + 1 == static_cast<int>(places_.size())) return;
         for (std::size_t slot = 1; slot < places_.size(); ++slot) {
@@ -126,6 +132,7 @@ class task_runner::crew {
         }
     }
 
+    /// A helper's work: takes tasks until the crew is closed or its time is over (help_slice).
     void help(std::size_t slot) {
         places_[slot].helper.store(presence::here, std::memory_order_relaxed);
         here_.fetch_add(1, std::memory_order_relaxed);
@@ -143,7 +150,8 @@ class task_runner::crew {
         places_[slot].helper.store(presence::away, std::memory_order_release);
     }
 
-    /// Returns: how many tasks it ran.
+    /// Runs tasks of this slot, then those of the slots after it, until none is left to take.
+    /// Returns: how many it ran.
     int take_all(std::size_t slot) {
         int done = 0;
         for (std::size_t i = 0; i < places_.size(); ++i) {
@@ -159,6 +167,7 @@ class task_runner::crew {
         return done;
     }
 
+    /// Runs one task. An exception is kept for run(), if it is the first.
     void run_one(int index, int slot) noexcept {
         try {
             call_(self_, index, slot);

@@ -49,6 +49,8 @@ std::int64_t integer_power(std::int64_t base, std::int64_t exponent) {
     return out;
 }
 
+/// Applies an operation to two integers as Python does. Fails when the result needs more than 64
+/// bits, which Python's integers would have.
 value of_integers(operation op, std::int64_t a, std::int64_t b) {
     std::int64_t out = 0;
     const bool divides =
@@ -125,6 +127,8 @@ value of_floats(operation op, double a, double b) {
     return out;
 }
 
+/// The sum of two texts or of two lists of one kind. A text that is marked safe has the other one
+/// escaped.
 value added(const value& a, const value& b, budget& left) {
     const marked_text* first = a.as_text();
     const marked_text* second = b.as_text();
@@ -151,6 +155,8 @@ value added(const value& a, const value& b, budget& left) {
     return make_list(std::move(all), form(*x));
 }
 
+/// A text or list, repeated. The budget is asked before the copies are made, and a count beyond the
+/// limits fails at once, so that the product cannot overflow.
 value repeated(const value& item, std::int64_t times, budget& left) {
     const auto count = static_cast<std::size_t>(std::max<std::int64_t>(times, 0));
     if (const marked_text* text = item.as_text()) {
@@ -199,6 +205,7 @@ value compared(operation op, const value& a, const value& b, budget& left) {
     }
 }
 
+/// A slice of a sequence: its first index, the end (not included), the step and how many items.
 struct bounds {
     std::int64_t start;
     std::int64_t stop;

@@ -15,6 +15,7 @@ namespace semantic::engine::jinja {
 
 namespace {
 
+/// How deeply lists and dicts are nested in a value; 0 for one without others in it.
 unsigned depth_of(const value& v) {
     if (const auto* list = v.as_list()) return list->depth;
     if (const auto* dict = v.as_dict()) return dict->depth;
@@ -23,11 +24,14 @@ unsigned depth_of(const value& v) {
     return 0;
 }
 
+/// The depth of a list or dict around values of `depth`. Fails beyond the limit.
 unsigned deeper(unsigned depth) {
     if (depth >= value_depth_max) fail("lists are nested too deeply", error_kind::limit);
     return depth + 1;
 }
 
+/// Whether a value can be a dict's key, as in Python: no list, no dict, and no tuple with one
+/// inside.
 bool is_hashable(const value& v) {
     const auto* list = v.as_list();
     if (list == nullptr) return v.as_dict() == nullptr;
@@ -67,6 +71,7 @@ marked_text json_text(const boost::json::string& text) {
     return {std::move(bytes), true};
 }
 
+/// A JSON number; one beyond 63 bits becomes a float.
 value number_from(const boost::json::value& json) {
     if (json.is_int64()) return json.get_int64();
     if (json.is_uint64()) return static_cast<double>(json.get_uint64());
