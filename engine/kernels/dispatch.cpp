@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Chooses a table by what the CPU and the operating system support, and the conversions that all
-// tables share.
+// Chooses a table of kernels by what the CPU and the operating system support, and has the
+// conversions of numbers that all tables share.
 
 #include <array>
 #include <bit>
@@ -16,13 +16,14 @@ namespace semantic::engine {
 namespace {
 
 #if defined(__x86_64__)
-// __builtin_cpu_supports also asks XGETBV whether the operating system saves the registers.
+// __builtin_cpu_supports() also checks that the operating system saves the registers.
 bool has_avx2() noexcept {
     return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") &&
            __builtin_cpu_supports("f16c");
 }
 
-/// Not among the names that every compiler's __builtin_cpu_supports knows. Its registers are AVX's.
+/// Asks the CPU itself (leaf 7, part 1, bit 4 of EAX), since not every compiler's
+/// __builtin_cpu_supports() knows the name. Its registers are those of AVX2, which is checked, too.
 bool has_avxvnni() noexcept {
     unsigned last = 0, features = 0, b = 0, c = 0, d = 0;
     return has_avx2() && __get_cpuid_count(7, 0, &last, &b, &c, &d) != 0 && last >= 1 &&
@@ -36,6 +37,7 @@ bool has_avx512() noexcept {
 }
 #endif
 
+/// The tables that this machine can run, the fastest first, and their names.
 struct choices {
     std::array<const kernel_table*, 5> tables{};
     std::array<std::string_view, 5> names{};

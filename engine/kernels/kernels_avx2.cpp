@@ -20,25 +20,28 @@ namespace {
 
 #include "engine/kernels/simd/lanes_256.inl"
 
-/// A running sum of products u8 * s8, 4 to a word; carry() at least every 8 additions.
+/// A running sum of products of unsigned and signed bytes, 4 to a word of 32 bits. `four_bit`: the
+/// factors are so small that products are summed in 16 bits first; carry() then adds them to the
+/// words, and must be called after 8 additions at the latest.
 template <bool four_bit>
 struct dot_sum {
     i16 words;
 };
-/// At 4 bit two products make at most 2 * 15 * 127 and 8 such pairs still fit 16 bits; with the
-/// levels of mxfp4 they make 2 * 24 * 127, and 5 pairs fit.
+/// Integers of 4 bits: two products are at most 2 * 15 * 127, of which 8 pairs fit 16 bits. With
+/// the levels of mxfp4 they are at most 2 * 24 * 127, of which 5 pairs fit.
 template <>
 struct dot_sum<true> {
     i16 words, pairs;
 };
 SIMD_INLINE void clear(dot_sum<false>& sum) { sum.words = zero_words(); }
 SIMD_INLINE void clear(dot_sum<true>& sum) { sum = {zero_words(), zero_words()}; }
-/// Starts from the number at `p` in every word.
+/// Starts a sum with the number at `p` in every word.
 SIMD_INLINE void start(dot_sum<true>& sum, const std::int32_t* p) {
     sum = {set1_word(p), zero_words()};
 }
 SIMD_INLINE __m256i add_products8(__m256i sum, __m256i u, __m256i s) {
-    // 2 * 255 * 127 does not fit: products of even and odd bytes, each widened to 16 bits.
+    // The instruction that multiplies bytes adds two products in 16 bits, where 2 * 255 * 127 does
+    // not fit. So even and odd bytes are widened to 16 bits and multiplied on their own.
     const __m256i even = _mm256_madd_epi16(_mm256_and_si256(u, _mm256_set1_epi16(255)),
                                            _mm256_srai_epi16(_mm256_slli_epi16(s, 8), 8));
     const __m256i odd = _mm256_madd_epi16(_mm256_srli_epi16(u, 8), _mm256_srai_epi16(s, 8));
@@ -47,12 +50,12 @@ SIMD_INLINE __m256i add_products8(__m256i sum, __m256i u, __m256i s) {
 SIMD_INLINE void add_products(dot_sum<false>& sum, i16 u, i16 s) {
     sum.words = {add_products8(sum.words.a, u.a, s.a), add_products8(sum.words.b, u.b, s.b)};
 }
-/// How many products of a value of so many bits a dot_sum<true> takes before a carry, where the
-/// other factor is any byte: 2 * 255 * 2^(bits - 1), or 2 * (2^bits - 1) * 127, fit 16 bits so many
-/// times. 0: a dot_sum<false>.
+/// How many additions a dot_sum<true> takes before a carry() when one factor has `bits` bits and
+/// the other is any byte: so often 2 * 255 * 2^(bits - 1), or 2 * (2^bits - 1) * 127, fits 16 bits.
+/// 0: a dot_sum<false> is needed.
 constexpr int carry_steps(int bits) { return bits == 8 ? 0 : 8 >> (bits - 4); }
-/// Bytes of weights are multiplied as u - 128, because two products with |u - 128| fit 16 bits:
-/// 2 * 128 * 127. The sums start from the 128 * Σ s that this leaves out.
+/// Weights of 8 bits are multiplied as u - 128, because two products with |u - 128| fit 16 bits:
+/// 2 * 128 * 127. The sums start with what this leaves out, 128 times the sum of s.
 constexpr int byte_offset = -128;
 SIMD_INLINE void start(dot_sum<false>& sum, const std::int32_t* halves) {
     sum.words = add(set1_word(halves), set1_word(halves + 1));
@@ -81,7 +84,7 @@ SIMD_INLINE i16 materialized(const dot_sum<four_bit>& sum) {
     return materialized_here(sum.words);
 }
 
-// Each builds on the one before.
+// The kernels. Each file uses the ones before it.
 // clang-format off
 #include "engine/kernels/simd/elements.inl"
 #include "engine/kernels/simd/recurrence.inl"

@@ -29,7 +29,7 @@ SIMD_INLINE i16 add_dots(i16 sums, i16 u, i16 s) {
 
 SIMD_INLINE i16 materialized(const dot_sum<true>& sum) { return materialized_here(sum.words); }
 
-// Each builds on the one before.
+// The kernels. Each file uses the ones before it.
 // clang-format off
 #include "engine/kernels/simd/elements.inl"
 #include "engine/kernels/simd/recurrence.inl"
