@@ -58,7 +58,8 @@ class template_probe {
         if (!without_tools_) without_tools_ = rendered({});
         return added(*without_tools_, rendered({tool}), tool);
     }
-    /// The same for a tool after another one.
+    /// The text for a tool that follows another one in the prompt; nothing if that is not in one
+    /// piece.
     std::optional<std::string> text_of_further(const tool_definition& tool) {
         if (!with_one_tool_) with_one_tool_ = rendered({known_tool()});
         return added(*with_one_tool_, rendered({known_tool(), tool}), tool);

@@ -16,7 +16,7 @@ namespace semantic::engine {
 /// The value as JSON with ", " and ": " between parts, keys in the order given, and only the
 /// escapes that JSON requires.
 std::string to_json_text(const boost::json::value& json);
-/// The same over several lines: json.dumps(indent=4).
+/// The value as JSON over several lines, as Python's json.dumps(indent=4) prints it.
 std::string to_indented_json_text(const boost::json::value& json);
 /// `text` as a JSON string, with its quotes.
 std::string quoted(std::string_view text);

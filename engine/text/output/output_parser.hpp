@@ -62,7 +62,8 @@ class output_parser {
     /// that was not closed counts as a call if its JSON is complete, otherwise as text. Nothing may
     /// be pushed afterwards.
     std::vector<answer_piece> finish() { return end(false); }
-    /// The same if a limit or a stop string has ended the turn: an incomplete call is left out.
+    /// Ends the answer, because a limit or a stop string has ended the turn. Returns: what was held
+    /// back, without an incomplete call.
     std::vector<answer_piece> cut_off() { return end(true); }
     /// Whether the next text is reasoning, as far as the text so far shows.
     virtual bool is_thinking() const { return false; }

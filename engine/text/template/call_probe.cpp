@@ -84,7 +84,8 @@ std::optional<std::size_t> text_left(call_format format, std::string_view turn,
     return left;
 }
 
-/// The same of a whole rendering, with or without the reasoning in its turn.
+/// How many bytes of the turn in a rendering are left as text by the parser of `format`, with or
+/// without the turn's reasoning; nothing when the calls are not read back either way.
 std::optional<std::size_t> text_left(call_format format, const rendered_calls& made) {
     const std::string_view turn = written_turn(made);
     const auto left = text_left(format, turn, made.chat);

@@ -56,7 +56,8 @@ class chat_template {
     /// read; incompatible, with the known families, if there is no template that renders.
     static storage::result<chat_template> load(const std::string& model,
                                                std::string_view family = {});
-    /// The same from a GGUF's metadata: by tokenizer.chat_template, otherwise general.architecture.
+    /// As load(), from a GGUF's metadata: by tokenizer.chat_template, otherwise by
+    /// general.architecture.
     /// Errors: bad_value, as make(); corrupt, with the key; incompatible, as load().
     static storage::result<chat_template> from_gguf(const storage::gguf_view& metadata,
                                                     std::string_view family = {});
@@ -71,9 +72,10 @@ class chat_template {
     /// bad_value if there is none, or for options that the family does not have.
     storage::result<std::string> render(const conversation& chat,
                                         const render_options& options = {}) const;
-    /// The same, with marks of which parts are content: the texts of the request, in which no
-    /// special token is recognised. A turn as it was sampled is content except for its control
-    /// tokens. `changes`: set to the names (fit_name) of shapes that were changed; may be null.
+    /// Renders a prompt as render() does, with marks of which parts are content: the texts of the
+    /// request, in which no special token is recognised. A turn as it was sampled is content except
+    /// for its control tokens. `changes`: set to the names (fit_name) of shapes that were changed;
+    /// may be null.
     storage::result<marked_text> render_marked(const conversation& chat,
                                                const render_options& options = {},
                                                std::vector<std::string>* changes = nullptr) const;

@@ -112,7 +112,8 @@ std::vector<comparison> all_comparisons() {
     return all;
 }
 
-/// `messages`: those of `one.chat`, flattened. Nothing is returned when the template fails.
+/// The text that the model's own template makes of `one`; nothing when it fails. `messages`: those
+/// of `one.chat`, flattened.
 std::optional<std::string> rendered_by(const own_template& own, const comparison& one,
                                        const std::vector<template_message>& messages) {
     bool hit_limit = false;
@@ -123,8 +124,8 @@ std::optional<std::string> rendered_by(const own_template& own, const comparison
     return std::move(made->text);
 }
 
-/// As above, by the family's renderer. That always ends with the begin of an answer, which is cut
-/// off where `one` asks for none.
+/// The text that the family's renderer makes of `one`; nothing when it refuses. The renderer always
+/// ends with the begin of an answer, which is cut off where `one` asks for none.
 std::optional<std::string> rendered_by(const template_family& family, const comparison& one,
                                        const std::vector<template_message>& messages) {
     auto made = family.render({messages, one.chat.tools, one.options, family});

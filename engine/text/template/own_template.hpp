@@ -45,7 +45,7 @@ class own_template {
     /// part of the request. `hit_limit`: set if the template exceeds the limits of a run.
     storage::result<jinja::rendering> render_marked(const own_template_input& input,
                                                     bool& hit_limit) const;
-    /// The same template with other spellings of special tokens.
+    /// A copy of this template with other spellings of special tokens.
     own_template copy_spelled(const special_spellings& spellings) const;
 
     /// The text at the head of every prompt.

@@ -17,7 +17,8 @@ namespace semantic::engine {
 /// The definition of a tool as templates print it: {"type": "function", "function": {...}}. Errors:
 /// bad_value.
 storage::result<std::string> tool_text(const tool_definition& tool);
-/// The same over several lines, as json.dumps(indent=4) prints it.
+/// The definition of a tool over several lines, as Python's json.dumps(indent=4) prints it. Errors:
+/// bad_value.
 storage::result<std::string> indented_tool_text(const tool_definition& tool);
 /// The arguments of a call as templates print them; repaired by object_of_arguments() if invalid.
 std::string arguments_text(const tool_call_part& call);

@@ -51,9 +51,10 @@ class tokenizer {
     /// the post-processor adds (BOS, ...). Invalid UTF-8 is encoded byte by byte if the vocabulary
     /// has bytes, otherwise as the unknown token. Linear in the text's length.
     std::vector<token_id> encode(std::string_view text, bool add_special = false) const;
-    /// The same; also writes the byte offset in `text` at which each token ends (ascending; the
-    /// last is text.size()). `content`: ranges of `text`, ascending and not overlapping, in which
-    /// no special token is recognised: its spelling is tokenised as other text.
+    /// Tokenises a text as encode(text), and writes the byte offset in `text` at which each token
+    /// ends (ascending; the last is text.size()). `content`: ranges of `text`, ascending and not
+    /// overlapping, in which no special token is recognised: its spelling is tokenised as other
+    /// text.
     std::vector<token_id> encode(std::string_view text, std::vector<std::uint32_t>& token_ends,
                                  std::span<const text_range> content = {}) const;
     /// The special tokens that encode() recognises in `text`, in order; without those that it uses

@@ -19,7 +19,7 @@ class bound_arguments {
 
     /// The argument of a parameter; null if it was not given.
     const value* operator[](std::size_t index) const { return values_[index]; }
-    /// The same; fails if it was not given.
+    /// The argument of a parameter; fails if it was not given.
     const value& required(std::size_t index) const;
     bool flag(std::size_t index, bool otherwise) const;
     std::int64_t integer(std::size_t index, std::int64_t otherwise) const;

@@ -190,7 +190,7 @@ value make_callable(std::string name, std::function<value(budget&, arguments&)> 
 /// Makes a dict. Fails for a key that is not hashable. Of equal keys the last value counts, at the
 /// place of the first.
 value make_dict(std::vector<std::pair<value, value>> items, budget& left);
-/// The same for keys that are different texts.
+/// Makes a dict of items whose keys are texts, no two of them equal; they are not compared.
 value make_dict_of_different(std::vector<std::pair<value, value>> items);
 /// A number from its JSON spelling.
 value spelled(std::string text);

@@ -23,7 +23,8 @@ conversation with_system_text_alone();
 conversation with_two_system_texts();
 /// A system text after an answer, and another question.
 conversation with_later_system_text();
-/// The same with a system text at the start, too; in some templates the later one replaces it.
+/// System texts at the start and after an answer, and another question. In some templates the later
+/// one replaces the first.
 conversation with_first_and_later_system_text();
 conversation two_questions();
 conversation with_answer();

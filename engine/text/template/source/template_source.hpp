@@ -31,8 +31,9 @@ struct template_source {
 /// additional_chat_templates/NAME.jinja has more. Errors: corrupt.
 storage::result<template_source> read_template_source(const std::string& directory);
 
-/// The same from a GGUF's metadata: tokenizer.chat_template and tokenizer.chat_template.NAME, whose
-/// names need not be listed in tokenizer.chat_templates. Errors: corrupt, with the key.
+/// Reads a model's templates from a GGUF's metadata: tokenizer.chat_template and
+/// tokenizer.chat_template.NAME, whose names need not be listed in tokenizer.chat_templates.
+/// Errors: corrupt, with the key.
 storage::result<template_source> read_template_source(const storage::gguf_view& metadata);
 
 }  // namespace semantic::engine
