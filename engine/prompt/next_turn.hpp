@@ -23,8 +23,8 @@ storage::result<marked_text> render_after_answer(const chat_template& family, st
                                                  const render_options& options,
                                                  std::vector<std::string>* changes = nullptr);
 
-/// The same after a user's message that has no answer. If the template cannot have two messages of
-/// users in a row, the first message of `more` continues that message.
+/// As render_after_answer(), after a user's message that has no answer. If the template cannot have
+/// two messages of users in a row, the first message of `more` continues that message.
 storage::result<marked_text> render_after_message(const chat_template& family,
                                                   const conversation& more,
                                                   const render_options& options,

@@ -67,9 +67,9 @@ std::size_t common_bytes(const stored_prefix& stored, const prompt_view& prompt,
 prefix_match match_prefix(const stored_prefix& stored, const prompt_view& prompt,
                           const boundary_rules& rules);
 
-/// The same for a memory that ends inside a message which was only read and has grown since. Its
-/// last tokens, back to a safe boundary, are tokenised again together with the new text, so that
-/// the tokens are those of the whole message.
+/// As match_prefix(), for a memory that ends inside a message which was only read and has grown
+/// since. Its last tokens, back to a safe boundary, are tokenised again together with the new text,
+/// so that the tokens are those of the whole message.
 prefix_match match_read_prefix(const stored_prefix& stored, const prompt_view& prompt,
                                const boundary_rules& rules);
 
@@ -80,8 +80,8 @@ prefix_match match_read_prefix(const stored_prefix& stored, const prompt_view& p
 prefix_match match_canonical_prefix(const stored_prefix& stored, std::size_t canonical,
                                     const prompt_view& prompt, const boundary_rules& rules);
 
-/// The same if the two texts share more than the canonical tokens: compares the stored tokens with
-/// the prompt's own. `prompt`: its text, all of its tokens and their ends.
+/// As match_canonical_prefix(), if the two texts share more than the canonical tokens: compares the
+/// stored tokens with the prompt's own. `prompt`: its text, all of its tokens and their ends.
 prefix_match match_tokens(const stored_prefix& stored, const stored_prefix& prompt);
 
 }  // namespace semantic::engine

@@ -30,8 +30,9 @@ storage::result<marked_text> prompt_text(const tokenizer& words, const chat_temp
                                          const render_options& options,
                                          std::vector<std::string>* changes = nullptr);
 
-/// The same, rendered with the model's turns as the memory `state` has them, for those turns of the
-/// request that say the same in other words. Returns: nothing if there is no such turn.
+/// The text of a request's prompt, with the model's turns as the memory `state` has them, for those
+/// turns of the request that say the same in other words. Returns: nothing if there is no such
+/// turn.
 storage::result<std::optional<marked_text>> prompt_text_as_sampled(
     const tokenizer& words, const chat_template& chat, const generation_request& request,
     const storage::agent_state& state, const render_options& options);

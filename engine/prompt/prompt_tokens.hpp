@@ -46,8 +46,8 @@ class text_bound {
     /// Returns: 0 if the text may fit; otherwise a lower bound of its tokens, which exceeds the
     /// context.
     std::int64_t excess_of(std::string_view text) const;
-    /// The same for a conversation that is not rendered yet, from the texts that every template
-    /// writes.
+    /// As excess_of(text), for a conversation that is not rendered yet, from the texts that every
+    /// template writes.
     std::int64_t excess_of(const conversation& chat) const;
     /// The error for a prompt that has at least `least_tokens` tokens.
     failed refusal(std::int64_t least_tokens) const {
@@ -65,7 +65,8 @@ class text_bound {
 
     /// Whether a text of so many bytes is counted in pieces, because it is unlikely to fit.
     bool is_far_too_long(std::size_t bytes) const;
-    /// The same as excess_of(), from a text's bytes and the longest token of the vocabulary.
+    /// A lower bound of a text's tokens if it exceeds the context, otherwise 0; from its bytes and
+    /// the longest token of the vocabulary alone.
     std::int64_t least_tokens(std::size_t bytes) const;
 
     const tokenizer& tokenizer_;

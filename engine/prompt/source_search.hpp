@@ -63,7 +63,7 @@ class searched_prompt {
     boundary_rules rules();
     /// The whole prompt's tokens, made at the first call.
     const std::shared_ptr<const tokenised_text>& tokens();
-    /// The same, without making them: null before tokens() was called.
+    /// The whole prompt's tokens if they were made: null before tokens() was called.
     const std::shared_ptr<const tokenised_text>& known_tokens() const { return tokens_; }
 
   private:
@@ -89,7 +89,8 @@ class source_search {
 
     /// The memory of the request's agent; null if it names none, or the agent has no memory.
     std::shared_ptr<const storage::agent_state> own_memory(const generation_request& request) const;
-    /// The same; for a new agent the memory of the parent that the request names.
+    /// The memory of the request's agent or, for a new agent, of the parent that the request names;
+    /// null if there is none.
     std::shared_ptr<const storage::agent_state> own_or_parents_memory(
         const generation_request& request) const;
     /// `prompt` must outlive what is returned.

@@ -76,11 +76,11 @@ bool admitter::resume_oldest(bool transient_holds) {
     return true;
 }
 
-// The same for a model with recurrent states, where a sequence can only continue from a kept state.
-// It continues from the last state of its agent's memory that fits its tokens: at once if that is
-// in RAM, otherwise after it is read from disk (which also counts as begun). Without such a state
-// it computes all tokens again. Requires: the sequence is its request's choice 0, the only one
-// whose memory is kept.
+// Resumes the oldest preempted sequence of a model with recurrent states, where a sequence can only
+// continue from a kept state. It continues from the last state of its agent's memory that fits its
+// tokens: at once if that is in RAM, otherwise after it is read from disk (which also counts as
+// begun). Without such a state it computes all tokens again. Requires: the sequence is its
+// request's choice 0, the only one whose memory is kept.
 bool admitter::return_oldest(bool transient_holds) {
     sequence& oldest = sequences_.oldest_preempted();
     const auto memory = store_.find(oldest.work().prompt->agent);

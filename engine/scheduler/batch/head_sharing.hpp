@@ -70,10 +70,10 @@ class head_sharing {
     /// Searches again for the memory that has most of a waiting request's prompt, if any was
     /// published since the last search. A better one becomes the request's source.
     void look_again(job& work);
-    /// The same for a sequence whose prompt is not done; uses only memory in the pool. Returns:
-    /// whether the sequence now continues at a later position.
+    /// Searches again for a sequence whose prompt is not done; uses only memory in the pool.
+    /// Returns: whether the sequence now continues at a later position.
     bool look_again(sequence& run);
-    /// The same for all running sequences.
+    /// Searches again for all running sequences.
     void look_again();
 
   private:

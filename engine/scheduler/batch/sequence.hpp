@@ -63,7 +63,7 @@ class sequence {
     /// Called after the model has run the tokens up to cache().token_count(): makes the recurrent
     /// state that it has written the current one.
     void step_has_run() { states_.advance(cache_.token_count()); }
-    /// The same for a step that also ran `drafts` draft tokens after these. The state is settled
+    /// Called after a step that also ran `drafts` draft tokens after these. The state is settled
     /// when it is known how many were taken. `rewind(count)`: makes the state after the first
     /// `count` tokens of the step, see transformer::rewind(); called before the model runs again,
     /// or never.
@@ -143,12 +143,12 @@ class sequence {
     /// Returns: the memory of all tokens whose KV exists now. It shares the sequence's blocks.
     /// `goes_on`: a longer version of the memory follows in this turn.
     storage::agent_state snapshot(bool goes_on = false);
-    /// The same for a sequence that is preempted and will continue from this memory: its recurrent
-    /// state is written to disk now.
+    /// As snapshot(), for a sequence that is preempted and will continue from this memory: its
+    /// recurrent state is written to disk now.
     storage::agent_state snapshot_to_return();
-    /// The same for a complete answer: the memory also says where the answer ends.
+    /// As snapshot(), for a complete answer: the memory also says where the answer ends.
     storage::agent_state snapshot_at_end();
-    /// The same without a partly filled last block, which the sequence does not share.
+    /// As snapshot(), without a partly filled last block, which the sequence does not share.
     storage::agent_state snapshot_of_whole_blocks();
 
   private:

@@ -37,7 +37,8 @@ struct batch_load {
 /// computed.
 std::size_t frames_for_prompt(const storage::kv_layout& layout, const chunk_policy& chunks,
                               int prompt_tokens, int reused);
-/// The same for a running or preempted sequence, whose answer so far counts as prompt.
+/// As frames_for_prompt(), for a running or preempted sequence, whose answer so far counts as
+/// prompt.
 std::size_t frames_for_sequence(const storage::kv_layout& layout, const chunk_policy& chunks,
                                 const sequence_view& sequence);
 /// The frames of frames_for_sequence() that the sequence does not have yet.

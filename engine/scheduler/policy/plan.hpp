@@ -48,8 +48,8 @@ struct waiting_answers {
     int foreign = 0;  // of other tenants than the chunk's
 };
 
-/// The same while answers wait: as many tokens as the step has time for, but at least 16 (or all
-/// that are left), so that no prompt starves.
+/// The size of a prompt's next chunk while answers wait: as many tokens as the step has time for,
+/// but at least 16 (or all that are left), so that no prompt starves.
 int chunk_tokens_beside(waiting_answers waiting, int position, int pending,
                         const chunk_policy& policy, const step_cost& cost);
 

@@ -19,7 +19,7 @@ class wait_estimate {
     /// Seconds until a request gets a batch slot if `ahead` others wait before it and all `places`
     /// slots are taken. 0 until the first request has ended.
     double seconds(int ahead, int places) const;
-    /// The same, rounded up.
+    /// As seconds(), rounded up to whole seconds.
     std::chrono::seconds whole_seconds(int ahead, int places) const;
 
     /// The notice for the client of a request that arrives while `open` others have not ended.

@@ -31,11 +31,12 @@ struct job {
     /// On the request's agent and on the agent whose memory it continues: their files stay on disk
     /// while the request runs.
     std::vector<storage::agent_cache_store::pin> pins;
-    std::shared_ptr<const void> lease{};  // this node's lease on the agent (agent_claims)
-                                          /// Pins the files of the memory that the request
-                                          /// continues, at least until it is restored.
+    /// This node's lease on the agent (agent_claims).
+    std::shared_ptr<const void> lease{};
+    /// Pins the files of the memory that the request continues, at least until it is restored.
     std::shared_ptr<storage::agent_cache_store::kept_files> files{};
-    /// The same pins of sources that a better source has replaced; released at the request's end.
+    /// Pins, as `files`, of sources that a better source has replaced; released at the request's
+    /// end.
     std::vector<std::shared_ptr<storage::agent_cache_store::kept_files>> outdated_files{};
     std::optional<storage::restored_prefix>
         restored;  // after restore: the part of the prefix that is really there
