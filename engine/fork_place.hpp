@@ -18,7 +18,7 @@ storage::result<std::optional<fork_place>> find_fork_place(const storage::agent_
                                                            const storage::agent_id& from,
                                                            const fork_point& at);
 
-/// The same for a point within a given memory. Pure.
+/// As find_fork_place(), for a point within a given memory. Pure.
 storage::result<fork_place> fork_place_in(const storage::agent_state& memory, const fork_point& at);
 
 }  // namespace semantic::engine

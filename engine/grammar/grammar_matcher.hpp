@@ -55,7 +55,7 @@ class grammar_matcher {
     state start();
     /// Returns: the state after `byte`, or dead.
     state step(state from, unsigned char byte);
-    /// The same for a special token.
+    /// Returns: the state after a special token, or dead.
     state step_token(state from, token_id token);
     /// Whether the answer may end here.
     bool accepts(state at) const { return states_[at].accepts; }

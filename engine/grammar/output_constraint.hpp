@@ -31,7 +31,7 @@ class output_constraint {
     output_constraint(std::shared_ptr<const grammar_program> program, const tokenizer& words,
                       const vocabulary_trie& trie, const std::vector<token_id>& stop_tokens,
                       std::size_t kept_bytes = kept_automaton_bytes_max);
-    /// The same, with a program of its own.
+    /// A constraint with a program of its own, made of `rules`; for the others see above.
     output_constraint(std::shared_ptr<const grammar> rules, const tokenizer& words,
                       const vocabulary_trie& trie, const std::vector<token_id>& stop_tokens);
     /// Allows so much work for now, in automaton positions; no_slice: no limit. Beyond it the other

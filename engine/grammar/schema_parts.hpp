@@ -31,7 +31,7 @@ class schema_complaints {
 
 /// A text for an error message: at most bytes_max bytes of it, cut between characters.
 std::string shortened(std::string_view text, std::size_t bytes_max = 60);
-/// The same for a JSON value.
+/// A JSON value for an error message: its text, shortened.
 std::string shown(const boost::json::value& value);
 
 /// Whether the keyword is only documentation, or has schemas to which others refer.

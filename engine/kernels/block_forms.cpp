@@ -74,7 +74,7 @@ class row_group {
     int part_byte(index array, index part) const {
         return static_cast<std::int8_t>(bytes(array)[part * lane_count + row_]);
     }
-    /// The same where the bytes of two parts of a row are next to each other.
+    /// A part's byte of an array in which the bytes of two parts of a row are next to each other.
     int paired_byte(index array, index part) const {
         const index pair = part / 2 * 2 * lane_count;
         return static_cast<std::int8_t>(bytes(array)[pair + row_ * 2 + part % 2]);

@@ -37,7 +37,7 @@ void linear_from(const kernel_table& kernels, const task_runner& tasks,
                  std::span<const linear_job> jobs, const float* x, int first, int count, int cols,
                  float* scratch);
 
-/// The same for one float matrix with OpenBLAS, whatever the CPU, in 8-row blocks padded with zeros
+/// linear() for one float matrix with OpenBLAS, whatever the CPU, in 8-row blocks padded with zeros
 /// so that a row's result does not depend on the other rows. Allocates per-thread buffers on first
 /// use.
 void linear_blas(const task_runner& tasks, const packed_matrix& weights, const float* x, int count,

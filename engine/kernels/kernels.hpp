@@ -207,7 +207,8 @@ struct kernel_table {
     /// from 0. Requires: W.kind is f32, f16 or bf16 (widened exactly to f32).
     void (*linear_float)(const packed_matrix& w, int tile_begin, int tile_end, const float* x,
                          int count, float* y, std::size_t ldy);
-    /// The same for q8, q4 and mxfp4 from quantised activations. Per group g ascending, with
+    /// As linear_float, for q8, q4, mxfp4 and GGUF's types, from quantised activations. q8 and q4:
+    /// per group g ascending, with
     /// idot = Σ q_w * q_x exact in int32:
     /// acc = fma(scale_w, float(idot) * scale_x, acc); acc = fma(bias_w, sum_x, acc).
     /// mxfp4: per half of a group ascending, with idot = Σ (2 * e2m1(code)) * q_x exact:
@@ -250,7 +251,7 @@ struct kernel_table {
     /// normalised Hadamard transform, which spreads a large channel over all, so that rounding errs
     /// less. Dot products of rotated heads are those of the heads. Requires: dim a multiple of 16.
     void (*rotate)(float* x, int dim);
-    /// The inverse, (23).
+    /// The inverse of rotate, (23) of ARITHMETIC.md.
     void (*rotate_back)(float* x, int dim);
     /// One key or value row x [dim] -> packed row, scales and biases by `rounding`, (24) or (25)
     /// (bits 4 to 8, groups of 64), or f16 (bits 16, whatever the rounding). What f16 cannot
@@ -258,7 +259,8 @@ struct kernel_table {
     /// nothing.
     void (*quantize_kv)(const float* x, int dim, int bits, kv_rounding rounding, std::byte* row,
                         half* scales, half* biases);
-    /// The same of some rows by (26): later elements compensate each element's error. An element
+    /// Quantises some key rows by (26) of ARITHMETIC.md: later elements compensate each element's
+    /// error. An element
     /// waits for the one before, so rows are rounded side by side. Requires: bits 4 to 8, dim at
     /// most shaped_dim_max, count at most shaped_keys_max.
     void (*quantize_kv_shaped)(const shaped_key* keys, int count, int dim, int bits);
@@ -272,21 +274,25 @@ struct kernel_table {
     /// every token must hold finite values: a row multiplies those hidden from it by 0. All other
     /// bytes are never used, so they may be anything.
     void (*attend)(const attention_block& block);
-    /// (18) of ARITHMETIC.md. exp(-inf) is 0, so a state with max -inf contributes nothing.
+    /// Merges the attention over two sets of tokens, (18) of ARITHMETIC.md. exp(-inf) is 0, so a
+    /// state with max -inf contributes nothing.
     /// Requires: not both empty.
     void (*merge_softmax)(softmax_state& total, float* total_out, const softmax_state& from,
                           const float* from_out, int dim);
-    /// out[i] *= 1 / sum, (19)
+    /// out[i] *= 1 / sum, (19) of ARITHMETIC.md: ends a row's attention.
     void (*finish_softmax)(const softmax_state& state, float* out, int dim);
 
     /// out[i] = exp(x[i]); relative error below 2 ulp over the float range, exp(-inf) = 0. Results
     /// below the smallest normal number are 0. n and r from round-half-even(x * log2 e), degree 6.
     void (*exp)(const float* x, float* out, std::size_t n);
-    /// (27) of ARITHMETIC.md: the gated delta rule. Source: arXiv:2412.06464.
+    /// Runs tokens through a head by the gated delta rule, (27) of ARITHMETIC.md. Source:
+    /// arXiv:2412.06464.
     void (*delta_rule)(const recurrent_head& head);
-    /// (28): S gets the product of key and value. Source: Mamba-2, arXiv:2405.21060.
+    /// Runs tokens through a head of a state space model, (28) of ARITHMETIC.md: the head's memory
+    /// S gets the product of key and value. Source: Mamba-2, arXiv:2405.21060.
     void (*state_space)(const recurrent_head& head);
-    /// (29): each channel's last `taps` numbers by weights of its own. columns [taps], the oldest
+    /// Convolves one token, (29) of ARITHMETIC.md: each channel's last `taps` numbers by weights of
+    /// its own. columns [taps], the oldest
     /// first, each [channels]; weights [taps, channels]; bias [channels] or null; out [channels],
     /// apart from all columns. `activated`: and then silu.
     void (*convolve)(const float* const* columns, int taps, const float* weights, const float* bias,

@@ -390,8 +390,8 @@ softmax_state attend_tiles(const attention_block& block, index r, float* out) {
     return result;
 }
 
-/// The same where values have 8 or 16 bits, by formulas (4) and (5). p: room for [tokens]; out:
-/// [v.dim]
+/// Attention of query row r over the frame where values have 8 or 16 bits, by formulas (4) and (5).
+/// p: room for [tokens]; out: [v.dim]
 softmax_state attend_wide(const attention_block& block, index r, float* p, float* out) {
     const index begin = block.begin[r], end = block.end[r];
     softmax_state state{-std::numeric_limits<float>::infinity(), 0.0f};

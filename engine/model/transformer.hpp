@@ -55,9 +55,9 @@ class transformer {
     /// sequences, positions inside the context. Throws: layer_not_there if a layer_gate gives up;
     /// no sequence has changed then.
     void forward(std::span<sequence_step> batch);
-    /// The same layer by layer, so that several transformers can go through their layers side by
-    /// side: begin(), then run_layer() for each layer in ascending order, with the same batch. The
-    /// last layer writes the logits.
+    /// Begins a step that is run layer by layer, so that several transformers can go through their
+    /// layers side by side: begin(), then run_layer() for each layer in ascending order, with the
+    /// same batch. Together they do what forward() does; the last layer writes the logits.
     void begin(std::span<sequence_step> batch);
     void run_layer(int layer, std::span<sequence_step> batch);
 

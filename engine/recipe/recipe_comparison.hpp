@@ -39,8 +39,8 @@ class recipe_reader {
     /// are written to `logits` [wanted, vocabulary].
     void read(std::span<const storage::token_id> tokens, std::span<const int> wanted,
               float* logits);
-    /// The same layer by layer, as transformer::begin() and run_layer(). The arguments of begin()
-    /// must stay valid until the last layer has run.
+    /// Begins a read() that is run layer by layer, as transformer::begin() and run_layer(). The
+    /// arguments of begin() must stay valid until the last layer has run.
     void begin(std::span<const storage::token_id> tokens, std::span<const int> wanted,
                float* logits);
     void run_layer(int layer);

@@ -46,8 +46,8 @@ class answer_grammars {
     /// `words` must outlive this. `format`: how the model writes calls and reasoning. `family`: the
     /// chat template's name, for error messages.
     answer_grammars(const tokenizer& words, const answer_format& format, std::string_view family);
-    /// The same with the format of the template family with this name; without calls and reasoning
-    /// if there is no such family.
+    /// Grammars for the answer format of the template family with this name; without calls and
+    /// reasoning if there is no such family.
     answer_grammars(const tokenizer& words, std::string_view family);
 
     /// The form, if nothing has to be compiled: the answer is free, or an equal form is cached.

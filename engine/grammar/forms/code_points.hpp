@@ -16,8 +16,8 @@ struct code_range {
 };
 constexpr std::uint32_t code_point_max = 0x10FFFF;
 
-/// The same characters as ranges in ascending order that do not touch, without those beyond Unicode
-/// and without surrogates, which UTF-8 does not have.
+/// The characters of `ranges` as ranges in ascending order that do not touch, without those beyond
+/// Unicode and without surrogates, which UTF-8 does not have.
 std::vector<code_range> sorted(std::vector<code_range> ranges);
 /// All other characters. Requires: `ranges` are as sorted() returns them.
 std::vector<code_range> all_but(const std::vector<code_range>& ranges);

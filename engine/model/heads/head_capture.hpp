@@ -24,7 +24,7 @@ struct head_capture {
         const layer_heads& heads = layers[static_cast<std::size_t>(layer)];
         copy(keys + rows_max * heads.keys_before, heads.keys(), heads.dim, row, head, x);
     }
-    /// The same for one query [dim].
+    /// Copies one query [dim] of a row, if queries are wanted.
     void take_query(int layer, int row, int head, const float* x) const {
         if (queries == nullptr) return;
         const layer_heads& heads = layers[static_cast<std::size_t>(layer)];

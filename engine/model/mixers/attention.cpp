@@ -299,7 +299,7 @@ void attention::attend_wide(int layer, const tile& t, const query_rows& queries,
     }
 }
 
-/// The same for the tokens [from, to) of a tile, which belong to one group.
+/// Attends the tokens [from, to) of a tile, whose positions belong to one group of the layout.
 void attention::attend_group(int layer, const tile& t, int from, int to, const query_rows& queries,
                              partial target, int slot) {
     slot_scratch& scratch = slots_[static_cast<std::size_t>(slot)];

@@ -111,7 +111,8 @@ class attention {
       public:
         partial_store(int count, int rows, int v_dim);
         partial at(int index) { return at(index, rows_); }
-        /// The same memory divided into more partials of fewer rows each.
+        /// A partial of `rows` rows, by its index: the store's memory divided into more partials of
+        /// fewer rows each.
         partial at(int index, std::size_t rows);
         /// The number of these.
         std::size_t room_for(std::size_t rows) const { return states_.size() / rows; }

@@ -120,8 +120,8 @@ void delta_rule_mixer::split_inputs(const float* fused, int row) {
     }
 }
 
-/// The same for the numbers: from rates and steps of one key head after the other, to rates_ and
-/// decays_.
+/// Separates the fused projection of one row's numbers, in which the rates and steps of each key
+/// head follow those of the one before, into rates_ and decays_.
 void delta_rule_mixer::split_numbers(const float* fused, int row) {
     const int each = shape_.value_heads / shape_.key_heads;
     for (int head = 0; head < shape_.key_heads; ++head, fused += 2 * each) {

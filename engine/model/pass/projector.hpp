@@ -30,7 +30,7 @@ class projector {
     /// contiguous.
     void multiply(std::span<const linear_job> jobs, std::span<const linear_job> exact, float* x,
                   int count);
-    /// The same for a layer's matrices; all jobs are exact if the projector was made with
+    /// As multiply(), for a layer's matrices: all jobs are exact if the projector was made with
     /// `corrects_all`.
     void multiply_layer(std::span<const linear_job> jobs, std::span<const linear_job> exact,
                         float* x, int count) {

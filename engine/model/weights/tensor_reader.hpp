@@ -46,9 +46,9 @@ class tensor_reader {
     /// NAME.biases (no biases for mxfp4). `out` is filled when it is packed.
     void matrix(const std::string& name, int rows, int cols, packed_matrix& out,
                 precision precision = precision::free);
-    /// The same from some rows of NAME.weight or, if `transposed`, from their transpose [cols,
-    /// rows]. MLX's groups run along the other dimension of a transpose, so its quantised weights
-    /// become f16.
+    /// Plans a matrix [rows, cols] from some rows of NAME.weight or, if `transposed`, from their
+    /// transpose [cols, rows]; otherwise as matrix(). MLX's groups run along the other dimension of
+    /// a transpose, so its quantised weights become f16.
     void part(const std::string& name, const row_range& from, bool transposed, int rows, int cols,
               packed_matrix& out, precision precision = precision::free);
     /// Reads a small tensor of `count` elements, of any dimensions, as f32, at once.

@@ -94,9 +94,9 @@ std::optional<storage::failure> pack_all(const kernel_table& kernels,
 
 /// Receives the next bytes of the arena.
 using arena_writer = std::function<storage::result<void>(std::span<const std::byte>)>;
-/// The same without an arena in memory: its bytes are passed to `write` in order, a window at a
-/// time, while the next window is packed. Requires: plans in ascending order of offsets. Returns:
-/// also the error of `write`.
+/// As pack_all(), but without an arena in memory: its bytes are passed to `write` in order, a
+/// window at a time, while the next window is packed. Requires: plans in ascending order of
+/// offsets. Returns: also the error of `write`.
 std::optional<storage::failure> pack_in_order(const kernel_table& kernels,
                                               const std::vector<packing>& plans,
                                               std::size_t arena_bytes, const arena_writer& write,
