@@ -33,10 +33,9 @@ struct resolved_prompt {
     match_kind match = match_kind::miss;
     miss_reason why = miss_reason::none;  // why no more was reused
     std::string detail{};
-    std::optional<text_difference>
-        difference{};  // where the prompt diverges from the memory
-                       /// Set if the text is too long for any tokenisation (text_bound); then
-                       /// `tokens` is empty.
+    /// Where the prompt diverges from the memory.
+    std::optional<text_difference> difference{};
+    /// Set if the text is too long for any tokenisation (text_bound); then `tokens` is empty.
     std::optional<failed> refused{};
     std::map<std::string, std::string> notes{};    // to be kept with the agent (prompt_notes.hpp)
     std::vector<storage::message_end> messages{};  // named answers of the agent within `tokens`

@@ -36,9 +36,9 @@ struct tokenised_text {
 struct prompt_source {
     std::shared_ptr<const storage::agent_state> state;
     prefix_match match;
-    bool as_sampled = false;  // the request's own memory: its tokens are reused as they are stored
-                              /// The whole prompt's tokens, if the search made them; not to be used
-                              /// if as_sampled.
+    /// The memory is the request's own: its tokens are reused as they are stored.
+    bool as_sampled = false;
+    /// The whole prompt's tokens, if the search made them; not to be used if as_sampled.
     std::shared_ptr<const tokenised_text> prompt{};
 };
 

@@ -52,8 +52,9 @@ struct tool_definition {
 
 /// The tools of a conversation. Some may be defined late, by a later message.
 struct tool_lists {
-    std::vector<tool_definition> told;  // those defined at the head of the prompt
-                                        /// All others: later messages may define them.
+    /// The tools that are defined at the head of the prompt.
+    std::vector<tool_definition> told;
+    /// All others: later messages may define them.
     std::vector<tool_definition> deferred{};
     /// The tools that the answer may call. Absent: those at the head of the prompt.
     std::optional<std::vector<tool_definition>> callable{};
@@ -84,7 +85,8 @@ struct conversation {
     std::string template_values{};
     /// Tools that are defined later, in the order of their places (engine/text/placed_tools.hpp).
     std::vector<placed_tool> placed_tools{};
-    /// As tool_lists has them.
+    /// The tools that are not defined at the head of the prompt, and those that the answer may
+    /// call, as in tool_lists.
     std::vector<tool_definition> deferred_tools{};
     std::optional<std::vector<tool_definition>> callable{};
 

@@ -203,18 +203,17 @@ struct prompt_usage {
     int prompt_tokens = 0;
     int reused_tokens = 0;   // KV taken as it was: in the pool or read back from disk
     int created_tokens = 0;  // computed now and kept
-    int recomputed_tokens =
-        0;  // computed again although they were known: lost KV, and the last token
+    /// Computed again although they were known: tokens whose KV was lost, and the last token.
+    int recomputed_tokens = 0;
     int restored_tokens = 0;  // part of reused_tokens that was read from disk for this request
     match_kind match = match_kind::miss;
     miss_reason why = miss_reason::none;
     std::string detail;  // for the log: file and fault, or the first differing position
     /// For the agent's owner only: must not be logged.
     std::optional<text_difference> difference{};
-    std::vector<std::string>
-        not_held{};  // ignored parts of non-strict schemas, by path and keyword
-                     /// Shapes of messages that the model's template lacks and that were rendered
-                     /// in another shape.
+    /// Parts of non-strict schemas that were ignored, by path and keyword.
+    std::vector<std::string> not_held{};
+    /// Shapes of messages that the model's template lacks and that were rendered in another shape.
     std::vector<std::string> template_fit{};
 };
 
@@ -233,10 +232,9 @@ struct queued {
 struct admitted {
     storage::agent_id agent;
     prompt_usage usage;
-    std::chrono::steady_clock::time_point
-        at{};  // when the request got its batch slot
-               /// The beginning of the answer that the prompt already has, such as a tag that opens
-               /// reasoning.
+    /// When the request got its batch slot.
+    std::chrono::steady_clock::time_point at{};
+    /// The beginning of the answer that the prompt already has, such as a tag that opens reasoning.
     std::string begun{};
 };
 /// A token and its log probability under the model, before the request's sampling rules.

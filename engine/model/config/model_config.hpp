@@ -35,9 +35,10 @@ struct rope_parameters {
     /// Divisors for contexts of at most original_context tokens; empty: the same. See
     /// model_config::choose_rope().
     std::vector<float> short_divisors;
-    double portion = 1.0;  // the share of a head's elements, from the first, that rotate; 0: none
-                           /// `portion` is a share of pairs: the first pairs of the whole head
-                           /// rotate, the others do not.
+    /// The share of a head's elements, from the first, that rotate; 0: none.
+    double portion = 1.0;
+    /// Whether `portion` is a share of pairs: the first pairs of the whole head rotate, the others
+    /// do not.
     bool proportional = false;
     /// Queries are multiplied by 1 + query_growth * ln(1 + floor(position / original_context)).
     double query_growth = 0.0;

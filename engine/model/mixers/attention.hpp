@@ -114,7 +114,7 @@ class attention {
         /// A partial of `rows` rows, by its index: the store's memory divided into more partials of
         /// fewer rows each.
         partial at(int index, std::size_t rows);
-        /// The number of these.
+        /// How many partials of `rows` rows the memory has room for.
         std::size_t room_for(std::size_t rows) const { return states_.size() / rows; }
 
       private:

@@ -28,8 +28,9 @@ inline std::optional<weights_access> find_weights_access(std::string_view name) 
     return std::nullopt;
 }
 
+/// How a model's weights are loaded.
 struct weight_loading {
-    /// Without packed weights on disk.
+    /// Packs the weights in memory, without packed weights on disk.
     weight_loading(weight_form wanted)
         : form(wanted) {}  // NOLINT: a form says all that a caller must
     weight_loading(weight_form wanted, packed_folder& folder, weights_access access_way,

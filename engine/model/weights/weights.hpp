@@ -75,9 +75,10 @@ struct mixture_norms {
 };
 
 struct layer_weights {
-    std::vector<float> mixer_norm;  // [hidden], or empty: there is no mixer, or no norm before it
-                                    /// [query_width, hidden or query rank]; with gated attention
-                                    /// each head's query and then its gate.
+    /// [hidden], or empty: there is no mixer, or no norm before it.
+    std::vector<float> mixer_norm;
+    /// [query_width, hidden or query rank]; with gated attention each head's query and then its
+    /// gate.
     linear_weights q;
     linear_weights k, v;                // [kv_heads * head_dim, hidden]
     std::vector<float> q_norm, k_norm;  // [head_dim]; joint norms: of all heads; or empty

@@ -35,9 +35,9 @@ struct head_plan {
         int end = 0;       // tokens that the two prompts have in common
     };
     std::unordered_map<const job*, awaited_head> jobs{};
-    std::set<const sequence*>
-        runs{};  // sequences (they have a slot) that wait
-                 /// By reader: the positions at which those that wait for it can continue.
+    /// Sequences, which have a slot, that wait.
+    std::set<const sequence*> runs{};
+    /// By reader: the positions at which those that wait for it can continue.
     std::unordered_map<const sequence*, std::vector<int>> ends{};
 
     bool waits(const job& work) const { return jobs.contains(&work); }

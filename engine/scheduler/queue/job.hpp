@@ -38,8 +38,8 @@ struct job {
     /// Pins, as `files`, of sources that a better source has replaced; released at the request's
     /// end.
     std::vector<std::shared_ptr<storage::agent_cache_store::kept_files>> outdated_files{};
-    std::optional<storage::restored_prefix>
-        restored;  // after restore: the part of the prefix that is really there
+    /// After restore: the part of the prefix that is really there.
+    std::optional<storage::restored_prefix> restored;
     // Written by the step node while the request waits for a slot.
     prompt_marks marks{};         // hashes of the prompt, see head_sharing
     std::uint64_t looked_at = 0;  // delivery::publications() at the last search for a source

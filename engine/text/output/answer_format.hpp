@@ -61,9 +61,9 @@ struct answer_format {
 
 /// All formats but `none`.
 std::span<const call_format> call_formats() noexcept;
-/// "hermes", "qwen-xml", ...; "none".
+/// The name of a format for logs and settings: "hermes", "qwen-xml", ..., or "none".
 std::string_view name_of(call_format format) noexcept;
-/// "think", ...; "none".
+/// The name of a format of reasoning: "think", ..., or "none".
 std::string_view name_of(thinking_format format) noexcept;
 
 /// Finds the format by parts of a template's source that only templates of one format have; the

@@ -9,11 +9,12 @@
 
 namespace semantic::engine::jinja {
 
-/// str(v). Undefined values are empty.
+/// A value as Python's str() prints it. Undefined values are empty.
 marked_text to_text(const value& v, budget& left);
-/// repr(v)
+/// A value as Python's repr() prints it: texts with quotes and escapes.
 marked_text to_repr(const value& v, budget& left);
 
+/// How JSON is printed, as the parameters of Python's json.dumps() say it.
 struct json_format {
     bool ensure_ascii = false;
     std::optional<marked_text> indent{};  // what one level adds to a line; none: one line

@@ -68,7 +68,7 @@ class value {
     bool is_text() const noexcept { return std::holds_alternative<text_ptr>(held_); }
     // Each returns null if the value has another type.
     const bool* as_bool() const noexcept { return std::get_if<bool>(&held_); }
-    /// Also for spelled_number.
+    /// The number of a float, or of a spelled_number.
     const double* as_float() const noexcept;
     const spelled_number* as_spelled() const noexcept {
         return held<spelled_ptr, const spelled_number>();

@@ -17,6 +17,8 @@
 
 namespace semantic::engine {
 
+/// The tools that a request offers, as the parsers of answers ask for them: which names may be
+/// called, and which types their parameters have.
 class offered_tools {
   public:
     /// No tools: nothing is a call.
@@ -26,8 +28,9 @@ class offered_tools {
     /// Unknown tools: any name may be that of a tool.
     static offered_tools any();
 
+    /// Whether no tool is offered.
     bool none() const noexcept { return !any_ && !tools_; }
-    /// Whether the tools are known.
+    /// Whether the tools' names and schemas are known, unlike after any().
     bool known() const noexcept { return tools_ != nullptr; }
     /// Whether a tool of this name may be called.
     bool has(std::string_view name) const;
