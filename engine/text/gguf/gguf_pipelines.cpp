@@ -134,6 +134,7 @@ boost::json::value gguf_pipeline::normalizer() const {
     return {{"type", "NFC"}};
 }
 
+/// The pre-tokenizer as a tokenizer.json would have it.
 boost::json::value gguf_pipeline::pre_tokenizer() const {
     boost::json::array parts;
     for (const std::string_view pattern : splits) {

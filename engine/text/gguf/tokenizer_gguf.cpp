@@ -63,6 +63,8 @@ std::size_t characters(std::string_view text) {
         std::count_if(text.begin(), text.end(), [](char c) { return !utf8::is_continuation(c); }));
 }
 
+/// The normalizer and decoder of SentencePiece models as a tokenizer.json would have them.
+/// `prefixed`: a blank is put in front of every text.
 const boost::json::value& sentence_piece_pipeline(bool prefixed) {
     // Those of the tokenizer.json of Llama 2, which puts a blank in front of every section, and of
     // Gemma, which does not.
@@ -144,6 +146,8 @@ result<void> tokenizer::impl::gguf_reading::byte_level() {
     return read_ends(pipeline_->adds_bos, -1, -1);
 }
 
+/// Reads a SentencePiece model. `has_merges`: it lists merges (Gemma 4), and not scores by which
+/// pieces are merged. Errors: corrupt.
 result<void> tokenizer::impl::gguf_reading::sentence_piece(bool has_merges) {
     // llama.cpp's defaults for missing keys.
     const std::int64_t unknown_id = has_merges ? 3 : 0, bos_id = has_merges ? 2 : 1,
@@ -171,6 +175,7 @@ result<void> tokenizer::impl::gguf_reading::sentence_piece(bool has_merges) {
     return read_ends(true, bos_id, eos_id);
 }
 
+/// Reads the type of each token. Errors: corrupt when there are none, too many, or unknown ones.
 result<void> tokenizer::impl::gguf_reading::read_types() {
     const auto tokens = gguf_fields::strings(metadata_, tokens_key);
     if (!tokens) return tokens.error();
@@ -196,6 +201,8 @@ result<void> tokenizer::impl::gguf_reading::read_types() {
     return {};
 }
 
+/// Reads the tokens' spellings; unused ids are left out. Errors: corrupt when one is too long or no
+/// UTF-8, or none is used.
 result<void> tokenizer::impl::gguf_reading::read_tokens() {
     // Read before, by read_types().
     const std::vector<std::string_view>& tokens =
@@ -269,6 +276,7 @@ bool tokenizer::impl::gguf_reading::is_shown_control(std::string_view token) con
     return is_gemma4_ && std::find(std::begin(shown), std::end(shown), token) != std::end(shown);
 }
 
+/// Reads the merges, each a pair of tokens with a blank between them. Errors: corrupt.
 result<void> tokenizer::impl::gguf_reading::read_merges() {
     const auto list = gguf_fields::strings(metadata_, merges_key);
     if (!list) return list.error();
@@ -290,6 +298,7 @@ result<void> tokenizer::impl::gguf_reading::read_merges() {
     return {};
 }
 
+/// Reads the score of each token. Errors: corrupt when they are missing, or one is no number.
 result<void> tokenizer::impl::gguf_reading::read_scores() {
     const auto list = gguf_fields::numbers(metadata_, scores_key);
     if (!list) return list.error();
@@ -311,6 +320,7 @@ result<void> tokenizer::impl::gguf_reading::read_scores() {
     return {};
 }
 
+/// Adds to splits_ each way to make this piece of two other pieces, in order of their ids.
 void tokenizer::impl::gguf_reading::offer_splits(token_id id) {
     const auto index = static_cast<std::size_t>(id);
     const std::string_view piece = made_.spellings[index];
@@ -333,6 +343,7 @@ void tokenizer::impl::gguf_reading::offer_splits(token_id id) {
               });
 }
 
+/// Makes merge rules of the scores.
 result<void> tokenizer::impl::gguf_reading::merge_by_scores() {
     // SentencePiece merges the neighbours whose piece scores best. As rules: every way to make a
     // piece of two, by score, longer left halves first, which is the order that published
@@ -364,6 +375,8 @@ result<std::int64_t> tokenizer::impl::gguf_reading::id_at(std::string_view key,
     return static_cast<std::int64_t>(id);
 }
 
+/// Reads which tokens are put in front of and after every text (BOS and EOS). `adds_bos`, `bos`,
+/// `eos`: what holds where the keys are missing; a negative id means none. Errors: corrupt.
 result<void> tokenizer::impl::gguf_reading::read_ends(bool adds_bos, std::int64_t bos,
                                                       std::int64_t eos) {
     const struct {

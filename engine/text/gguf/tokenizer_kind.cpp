@@ -18,6 +18,8 @@ namespace {
 constexpr std::string_view model_key = "tokenizer.ggml.model";
 constexpr std::string_view pre_key = "tokenizer.ggml.pre";
 
+/// Errors: incompatible when the tokenizer has a setting that is not supported and would change its
+/// token ids.
 result<void> refuse_what_changes_ids(const gguf_view& metadata) {
     for (const std::string_view key :
          {"tokenizer.ggml.remove_extra_whitespaces", "tokenizer.ggml.add_sep_token"}) {

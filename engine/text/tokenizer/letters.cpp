@@ -25,6 +25,7 @@ std::int32_t to_title(UChar* to, std::int32_t room, const UChar* from, std::int3
     return u_strToTitle(to, room, from, count, nullptr, "", error);
 }
 
+/// Appends the character as ICU's `map` changes it, which may give several characters.
 void append_mapped(std::string& out, std::int32_t code, mapping map) {
     std::array<UChar, 2> from{};
     std::int32_t count = 0;

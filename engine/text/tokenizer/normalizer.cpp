@@ -69,6 +69,8 @@ void put_in_order(std::string_view text, std::vector<std::pair<std::size_t, int>
     marks.clear();
 }
 
+/// Puts long runs of combining marks into canonical order, which ICU's normalisation would sort in
+/// quadratic time. Texts without long runs stay as they are.
 void order_long_mark_runs(normalized_text& text) {
     rewrite out(text.text.size());
     std::vector<std::pair<std::size_t, int>> marks;

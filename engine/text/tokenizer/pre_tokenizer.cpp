@@ -35,6 +35,8 @@ result<void> pre_tokenizer::add_stage(std::string_view pattern, behavior action)
     return {};
 }
 
+/// Adds a stage of type Split. Errors: incompatible for a pattern or behavior that is not
+/// supported.
 result<void> pre_tokenizer::add_split(const boost::json::value& json) {
     auto pattern = parse_pattern(json, "pre_tokenizer Split");
     if (!pattern) return pattern.error();
@@ -56,6 +58,8 @@ result<void> pre_tokenizer::add_split(const boost::json::value& json) {
     return {};
 }
 
+/// Adds a stage of type ByteLevel, which works on bytes, puts a blank in front of the text unless
+/// that is turned off, and splits words by its own pattern. Errors: incompatible.
 result<void> pre_tokenizer::add_byte_level(const boost::json::value& json) {
     if (flag_of(json, "add_prefix_space", true)) {
         if (!stages_.empty()) {
@@ -104,6 +108,8 @@ result<pre_tokenizer> pre_tokenizer::parse(const boost::json::value& json) {
     return made;
 }
 
+/// Makes pieces of a text's matches and what is between them (`spans`), as the behavior says:
+/// matches are dropped, stay alone, or join what is before or after them.
 void pre_tokenizer::arrange(behavior action, const std::vector<span>& spans,
                             std::vector<text_range>& out) {
     const std::size_t first = out.size();

@@ -65,6 +65,8 @@ void tokenizer::impl::encoding::emit(token_id id, std::size_t end) {
     ends_->push_back(std::max(before, static_cast<std::uint32_t>(source)));
 }
 
+/// Encodes a text: added tokens that are looked for in the raw text become their ids, and the
+/// sections between them are encoded.
 void tokenizer::impl::encoding::whole(std::string_view text) {
     std::size_t at = 0;
     for (const auto& hit : state_.added.find_all(text, {content_})) {
@@ -80,6 +82,8 @@ void tokenizer::impl::encoding::whole(std::string_view text) {
         ends_->back() = static_cast<std::uint32_t>(text.size());
 }
 
+/// Encodes a section without such tokens: normalises it, and finds the added tokens that are looked
+/// for in normalised text. `base`: its first byte in the whole text.
 void tokenizer::impl::encoding::section(std::string_view text, std::size_t base) {
     if (text.empty()) return;
     base_ = base;
@@ -102,6 +106,7 @@ void tokenizer::impl::encoding::section(std::string_view text, std::size_t base)
     moved_ = nullptr;
 }
 
+/// Encodes text without added tokens: splits it into pieces. `at`: its first byte in the section.
 void tokenizer::impl::encoding::plain(std::string_view text, std::size_t at) {
     if (text.empty()) return;
     if (!state_.splitter.adds_prefix_space() || text.front() == ' ') {
@@ -118,6 +123,8 @@ void tokenizer::impl::encoding::plain(std::string_view text, std::size_t at) {
     added_in_front_ = 0;
 }
 
+/// Encodes one piece by merging its symbols. A token that would forge a special one (is_forged())
+/// is spelled by its parts.
 void tokenizer::impl::encoding::piece(std::string_view bytes, std::size_t at) {
     if (state_.ignore_merges) {
         if (const auto found = state_.whole_pieces.find(bytes);
@@ -159,6 +166,8 @@ void tokenizer::impl::encoding::flush_unknown() {
     unknown_length_ = 0;
 }
 
+/// Appends a symbol for each byte. Bytes that the vocabulary lacks become the unknown token, if
+/// there is one.
 void tokenizer::impl::encoding::spell_bytes(std::string_view bytes) {
     for (const char c : bytes) {
         const token_id id = state_.byte_ids[static_cast<unsigned char>(c)];
@@ -185,6 +194,8 @@ bool tokenizer::impl::encoding::spell_as_bytes(std::string_view character) {
     return true;
 }
 
+/// Appends a symbol for each character, or for its bytes where the vocabulary lacks it, or the
+/// unknown token.
 void tokenizer::impl::encoding::spell_characters(std::string_view bytes) {
     while (!bytes.empty()) {
         const utf8::step s = utf8::next(bytes);
@@ -290,6 +301,8 @@ int tokenizer::vocabulary() const noexcept { return static_cast<int>(impl_->spel
 
 std::size_t tokenizer::bytes_per_token_max() const noexcept { return impl_->bytes_per_token_max; }
 
+/// The pieces that a normalised text is cut into before merging; added tokens are pieces with their
+/// ids, others have -1.
 std::vector<tokenizer::impl::piece> tokenizer::impl::pieces(std::string_view normalized) const {
     std::vector<piece> out;
     const auto plain = [&](std::size_t begin, std::size_t end) {

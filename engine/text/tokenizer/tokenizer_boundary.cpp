@@ -62,6 +62,8 @@ std::size_t clean_start(const added_token_finder& finder, std::string_view tail,
     return at;
 }
 
+/// Whether the tokens that were found in the whole text are those found in its two parts. `cut`:
+/// the byte at which the second part begins.
 bool same_hits(const std::vector<added_token_finder::hit>& left,
                const std::vector<added_token_finder::hit>& right,
                const std::vector<added_token_finder::hit>& both, std::size_t cut) {
@@ -78,6 +80,8 @@ bool same_hits(const std::vector<added_token_finder::hit>& left,
     return true;
 }
 
+/// Whether the pieces of the whole text are those of its two parts. `cut`: the byte at which the
+/// second part begins.
 template <class Piece>
 bool same_pieces(const std::vector<Piece>& left, const std::vector<Piece>& right,
                  const std::vector<Piece>& both, std::size_t cut) {

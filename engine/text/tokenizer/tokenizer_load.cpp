@@ -63,6 +63,7 @@ void tokenizer::impl::keep(token_id id, std::string spelling) {
     spellings[at] = std::move(spelling);
 }
 
+/// Reads the spellings and ids of the model's tokens. Errors: corrupt.
 result<void> tokenizer::impl::read_vocabulary(const boost::json::value& model) {
     const boost::json::object* vocabulary = member(model, "vocab").if_object();
     if (vocabulary == nullptr) return corrupt("model has no vocab");
@@ -90,6 +91,7 @@ std::optional<bpe_merges::rule> tokenizer::impl::rule_of(std::string_view left,
     return bpe_merges::rule{first->second, second->second, merged->second};
 }
 
+/// Reads the merges in order of their rank. Errors: corrupt.
 result<void> tokenizer::impl::read_merges(const boost::json::value& model) {
     const boost::json::array* list = array_of(model, "merges");
     if (list == nullptr) return corrupt("model has no merges");
@@ -110,6 +112,8 @@ result<void> tokenizer::impl::read_merges(const boost::json::value& model) {
     return {};
 }
 
+/// Reads the model, which must be BPE without the options that are not supported. Errors: corrupt;
+/// incompatible.
 result<void> tokenizer::impl::read_model(const boost::json::value& model) {
     const std::string type = text_of(model, "type");
     if (type != "BPE" && !(type.empty() && array_of(model, "merges") != nullptr)) {
@@ -138,6 +142,7 @@ result<void> tokenizer::impl::read_model(const boost::json::value& model) {
     return {};
 }
 
+/// Reads the tokens that are recognised as a whole in texts. Errors: corrupt.
 result<void> tokenizer::impl::read_added(const boost::json::value& file) {
     const boost::json::array* list = array_of(file, "added_tokens");
     if (list == nullptr) return {};
@@ -169,6 +174,8 @@ void tokenizer::impl::take_added(const added_token& token) {
     }
 }
 
+/// Reads the tokens that are put in front of and after a single text. Errors: corrupt;
+/// incompatible.
 result<void> tokenizer::impl::read_template(const boost::json::value& json) {
     const boost::json::array* single = array_of(json, "single");
     if (single == nullptr) return corrupt("post_processor TemplateProcessing has no single");
@@ -196,6 +203,7 @@ result<void> tokenizer::impl::read_template(const boost::json::value& json) {
     return {};
 }
 
+/// Reads what is added to an encoded text. Errors: corrupt; incompatible.
 result<void> tokenizer::impl::read_post_processor(const boost::json::value& json) {
     if (json.is_null()) return {};
     const std::string type = text_of(json, "type");
