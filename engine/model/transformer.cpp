@@ -219,6 +219,7 @@ void transformer::impl::embed(std::span<const sequence_step> batch) {
     }
 }
 
+/// Multiplies the mixer's outputs by its output matrix, and adds them to the stream.
 void transformer::impl::project_output(int layer) {
     const layer_weights& w = context.layer(layer);
     float* branch = branch_.data();
@@ -234,6 +235,7 @@ void transformer::impl::project_output(int layer) {
     }
 }
 
+/// Runs the layer's feed-forward part, panel by panel of rows, and adds its output to the stream.
 void transformer::impl::feed_forward_of(int layer) {
     const layer_weights& w = context.layer(layer);
     float* branch = branch_.data();

@@ -119,6 +119,7 @@ class translation {
         if (const auto value = fields_.real(key)) config()[field] = *value;
     }
 
+    /// Reads the sizes of the vocabulary, of rows and of the context, and the number of layers.
     void read_sizes() {
         const gguf_tensor* embedding = tensor("token_embd.weight");
         if (embedding == nullptr || embedding->shape.size() != 2) {
@@ -165,6 +166,8 @@ class translation {
     bool is_hybrid() const { return is_hybrid_type(type_); }
     std::size_t as_size_of_layers() const { return static_cast<std::size_t>(layers_); }
 
+    /// Reads the numbers of heads and their length. Complains when keys and values differ in
+    /// length.
     void read_attention() {
         const std::int64_t heads = fields_.needed("attention.head_count");
         config()["num_attention_heads"] = heads;
@@ -275,6 +278,8 @@ class translation {
         config()["layer_types"] = std::move(kinds);
     }
 
+    /// Reads what only Gemma models have: sliding windows, their rope, and what scores are divided
+    /// by.
     void read_gemma() {
         config()["sliding_window"] = fields_.needed("attention.sliding_window");
         config()["sliding_window_pattern"] =
@@ -325,6 +330,8 @@ class translation {
         config()["rope_scaling"] = std::move(scaling);
     }
 
+    /// Reads YaRN's parameters, as members of rope_scaling. `factor`: by which the context was
+    /// lengthened.
     void read_yarn(json::object& scaling, double factor) {
         if (const auto context = fields_.integer("rope.scaling.original_context_length"))
             scaling["original_max_position_embeddings"] = *context;
@@ -356,6 +363,8 @@ class translation {
             out_.rope_factors = factors_in("rope_freqs.weight", rotated_dim_ / 2);
     }
 
+    /// The numbers of a tensor of rope factors, one for each pair of a head's elements. Empty, with
+    /// a complaint, when it has others than that many numbers above 0.
     std::vector<float> factors_in(const std::string& name, std::int64_t pairs) {
         const gguf_tensor* held = tensor(name);
         const auto count = static_cast<std::size_t>(pairs);
@@ -428,6 +437,7 @@ class translation {
         }
     }
 
+    /// Reads the tokens that end an answer.
     void read_stops() {
         json::array ids;
         for (const char* name : {"eos", "eot", "eom"}) {

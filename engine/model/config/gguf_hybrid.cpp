@@ -62,6 +62,8 @@ void gguf_hybrid::read_short_convolution() {
     if (config_.contains("rms_norm_eps")) config_["norm_eps"] = config_.at("rms_norm_eps");
 }
 
+/// Reads the shape of the delta rule's heads, and which layers are recurrent and have no keys and
+/// values.
 void gguf_hybrid::read_delta_rule() {
     const std::int64_t heads = keys_.needed("ssm.time_step_rank");
     const std::int64_t inner = keys_.needed("ssm.inner_size");
@@ -81,6 +83,7 @@ void gguf_hybrid::read_delta_rule() {
     }
 }
 
+/// Reads the shape of the state space's heads, by the names that the model type's config.json has.
 void gguf_hybrid::read_state_space() {
     const std::int64_t heads = keys_.needed("ssm.time_step_rank");
     const std::int64_t inner = keys_.needed("ssm.inner_size");

@@ -65,6 +65,7 @@ void read_mamba(fields& source, model_config& out) {
     read_step_limits(source, heads);
 }
 
+/// Reads the shape of a state space model whose config.json lists blocks (Nemotron-H's names).
 void read_blocks(fields& source, model_config& out) {
     recurrence_config& heads = out.recurrence;
     heads.value_heads = source.integer("mamba_num_heads", 128, 1, heads_max);
@@ -80,6 +81,7 @@ void read_blocks(fields& source, model_config& out) {
     read_step_limits(source, heads);
 }
 
+/// The kind of recurrent layer that a family has, by how its config.json is spelled.
 mixer_kind recurrent_kind(recurrent_spelling spelling) {
     switch (spelling) {
         case recurrent_spelling::short_convolution:
@@ -111,6 +113,7 @@ bool take_word(std::string_view word, const family_defaults& family, layer_parts
     return true;
 }
 
+/// Reads a list that has a word for each layer's kind. Complains about words that are not known.
 std::vector<layer_parts> read_words(fields& source, const family_defaults& family,
                                     const char* name) {
     std::vector<layer_parts> layers;

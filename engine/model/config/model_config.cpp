@@ -78,6 +78,7 @@ float read_embedding_scale(fields& source, int hidden) {
     return std::bit_cast<float>(bits & 0xffff0000u);
 }
 
+/// Reads the numbers and lengths of heads. Complains when they do not fit one another.
 void read_attention_shape(fields& source, const family_defaults& family, model_config& out) {
     out.hidden = source.integer("hidden_size", family.hidden, 1, dimension_max);
     out.heads = source.integer("num_attention_heads", family.heads, 1, 4096);
@@ -128,6 +129,8 @@ int read_query_rank(fields& source, const latent_sizes& missing) {
     return source.integer("q_lora_rank", missing.query_rank, 1, dimension_max);
 }
 
+/// Reads the sizes of latent attention (arXiv:2405.04434), where keys and values of all heads are
+/// kept as one compressed row.
 void read_latent_attention(fields& source, const family_defaults& family, model_config& out) {
     latent_config& latent = out.latent;
     out.hidden = source.integer("hidden_size", family.hidden, 1, dimension_max);
@@ -168,6 +171,8 @@ void read_mlp(fields& source, const family_defaults& family, model_config& out) 
     }
 }
 
+/// Reads a config.json, with the family's defaults for missing members. What is not supported is
+/// complained about.
 model_config read_config(fields& source, const family_defaults& family) {
     model_config out;
     for (const char* name : {"attn_logit_softcapping", "final_logit_softcapping"}) {

@@ -29,6 +29,8 @@ void read_llama3(fields& source, int context, rope_parameters& rope) {
     }
 }
 
+/// Reads YaRN's parameters (arXiv:2309.00071). `context`: the model's, where the original one is
+/// not given.
 void read_yarn(fields& source, int context, rope_parameters& rope) {
     rope.type = rope_parameters::scaling::yarn;
     rope.beta_fast = source.real("beta_fast", 32.0, 0.0, 1e6);

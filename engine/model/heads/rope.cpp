@@ -85,6 +85,7 @@ std::pair<double, double> mean_turn(double frequency, int count) noexcept {
     return {damping * std::cos(middle), damping * std::sin(middle)};
 }
 
+/// Finds the different sets of rope parameters among the layers: angles are kept once for each set.
 rope_angles::rope_angles(const model_config& config, int rows_max)
     : half_(static_cast<std::size_t>(config.head_dim / 2)) {
     std::vector<std::pair<rope_parameters, int>> sets;  // and the elements of a head

@@ -128,6 +128,8 @@ std::string name_in_layer(std::string_view name, std::string_view model_type) {
     return "";
 }
 
+/// The name that a GGUF's tensor has in the published safetensors files; empty when it is not
+/// known.
 std::string published_name(std::string_view name, std::string_view model_type) {
     if (const auto layer = split_layer(name); layer && is_hybrid_type(model_type)) {
         const std::string found = hybrid_layer_name(model_type, layer->second);
@@ -156,6 +158,7 @@ std::string published_name(std::string_view name, std::string_view model_type) {
     return found.empty() ? "" : before + found + std::string(kind);
 }
 
+/// The dtype of a GGUF type that is a plain float; nothing for others.
 std::optional<storage::dtype> float_type(gguf_type type) {
     switch (type) {
         case gguf_type::f32:

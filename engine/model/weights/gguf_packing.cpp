@@ -243,6 +243,8 @@ void pack_q2_k(const std::byte* block, record_row& to) {
     }
 }
 
+/// Packs a block of Q3_K (256 weights) of one row: the f16 scale, 16 integer scales of 6 bits,
+/// which the block has in pieces, and codes of 3 bits.
 void pack_q3_k(const std::byte* block, record_row& to) {
     const std::byte* scales = block + 96;
     to.put_half(0, block + 108);

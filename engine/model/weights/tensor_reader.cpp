@@ -280,6 +280,7 @@ bool tensor_reader::set_float_kind(const std::string& name, const found_tensor& 
     return true;
 }
 
+/// Plans an expert's matrix from NAME_blocks and NAME_scales, where all experts are in one tensor.
 void tensor_reader::mxfp4_parts(const std::string& name, int expert, packing& plan) {
     const packed_matrix& out = *plan.to;
     if (out.cols % group_size != 0) {

@@ -28,6 +28,8 @@ using storage::safetensors_file;
 /// Bytes hashed between two drops of their pages.
 constexpr std::size_t hash_piece_bytes = 8u << 20;
 
+/// The names of a model's safetensors files: model.safetensors if there is one, else those that the
+/// index lists, else all in the folder. Errors: not_found; io; those of the index.
 result<std::vector<std::string>> list_files(const std::string& directory) {
     storage::file_system& files = storage::posix_file_system();
     const std::string single = "model.safetensors", index = "model.safetensors.index.json";
@@ -71,6 +73,8 @@ storage::block_hash hash_of(const XXH128_hash_t& digest) {
     return hash;
 }
 
+/// The hash of a file's bytes, which are read piece by piece and dropped from memory again.
+/// `first`: the file's first byte among those of all files, for `pace`, which may end it early.
 storage::block_hash hash_file(const weight_file& file, std::uint64_t first, read_pace& pace) {
     const std::unique_ptr<XXH3_state_t, decltype(&XXH3_freeState)> state(XXH3_createState(),
                                                                          &XXH3_freeState);
@@ -87,6 +91,8 @@ storage::block_hash hash_file(const weight_file& file, std::uint64_t first, read
     return hash_of(XXH3_128bits_digest(state.get()));
 }
 
+/// Opens a GGUF and its further parts, with the tensors under their published names. Errors: those
+/// of opening; incompatible.
 result<std::vector<weight_file>> open_gguf_files(const std::string& path) {
     auto parts = storage::open_gguf(path);
     if (!parts) return parts.error();

@@ -241,6 +241,7 @@ class tile_quantizer {
     }
 
   private:
+    /// Writes rows of the source as f32 into values_, in the order in which the model has them.
     void widen_rows(int first, int rows) {
         const auto cols = static_cast<std::size_t>(plan_.to->cols);
         const std::size_t count = static_cast<std::size_t>(rows) * cols;
@@ -269,6 +270,7 @@ class tile_quantizer {
     std::vector<half> scales_, biases_;
 };
 
+/// Quantises a task's tiles of float weights. Returns: an error for a value that f16 cannot hold.
 std::optional<failure> pack_quantized(const kernel_table& kernels, const packing_task& task,
                                       std::byte* arena) {
     tile_quantizer quantizer(kernels, *task.plan);
@@ -326,6 +328,8 @@ void drop_source(const packing_task& task) {
     }
 }
 
+/// Packs a task's tiles, in the way that the plan's source and form need. Returns: an error, if
+/// any.
 std::optional<failure> pack(const kernel_table& kernels, const packing_task& task,
                             std::byte* arena) {
     const packing& plan = *task.plan;

@@ -131,6 +131,7 @@ void plan_delta_rule(tensor_reader& reader, const model_config& c, const std::st
     reader.linear(prefix + "out_proj", c.hidden, width, false, layer.o);
 }
 
+/// Plans the matrices and vectors of a state space layer.
 void plan_state_space(tensor_reader& reader, const model_config& c, const std::string& prefix,
                       layer_weights& layer) {
     const int heads = c.recurrence.value_heads, width = c.recurrence.value_width();
@@ -298,6 +299,7 @@ void plan_norms(tensor_reader& reader, const model_config& c, const layer_config
     norm("post_feedforward", layer.mlp_post_norm);
 }
 
+/// Plans a layer's mixer by its kind; nothing for a layer without one.
 void plan_mixer(tensor_reader& reader, const model_config& c, const layer_config& kind,
                 const std::string& prefix, layer_weights& layer) {
     switch (kind.mixer) {
@@ -316,6 +318,7 @@ void plan_mixer(tensor_reader& reader, const model_config& c, const layer_config
     }
 }
 
+/// Plans all tensors of a layer.
 void plan_layer(tensor_reader& reader, const model_config& c, const layer_config& kind,
                 const std::string& prefix, layer_weights& layer) {
     plan_norms(reader, c, kind, prefix, layer);

@@ -168,6 +168,7 @@ class weight_loader {
         return std::nullopt;
     }
 
+    /// Packs the weights into memory of this process.
     result<void> pack_to_memory() {
         weight_arena arena(reader_.bytes());
         const auto bad = pack([&](read_counter& counter) {
