@@ -7,6 +7,7 @@ namespace semantic::engine {
 
 namespace {
 
+/// What the API reports about an agent: the store's summary, with frames turned into bytes.
 agent_info info_of(const model_info& loaded, const storage::kv_layout& layout,
                    const storage::agent_summary& agent) {
     const std::uint64_t frame_bytes = layout.frame_bytes();

@@ -236,6 +236,7 @@ std::vector<token_id> stop_tokens(const model_config& config, const chat_templat
     return ids;
 }
 
+/// The scheduler's options: those of the engine, and what it needs to know about the model.
 scheduler_options local_engine::options_for_scheduler(engine_options options) const {
     scheduler_options out;
     out.batch.chunks = {options.prefill_min_chunk_tokens, options.prefill_max_chunk_tokens,

@@ -32,6 +32,8 @@ std::string identity_of(const storage::kv_recipe& recipe) {
 
 }  // namespace
 
+/// The hash of all that a memory's bytes depend on: weights, config, tokenizer, template, recipe
+/// and formats. Memories of another fingerprint are not used.
 storage::block_hash fingerprint_of(const engine_options& options, const chat_template& chat,
                                    const transformer& model, const model_config& config_read,
                                    const storage::kv_layout& layout, const key_statistics& keys) {

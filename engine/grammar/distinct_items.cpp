@@ -35,6 +35,8 @@ class distinct_writer {
     distinct_writer(json_grammar& out, int least, int most)
         : out_(out), builder_(out.builder()), least_(least), most_(most) {}
 
+    /// The rule of an array of some of `values`, each at most once. Few values may come in any
+    /// order, more only in the order given; with very many the length is limited, too.
     symbol array(const boost::json::array& values) {
         for (const boost::json::value& value : values)
             values_.push_back(builder_.any_of({builder_.literal(to_json_text(value))}));

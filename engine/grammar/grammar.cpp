@@ -27,6 +27,8 @@ class least_bytes_finder {
   public:
     static constexpr int never = -1;  // it can never be completed
 
+    /// Notes for each rule the alternatives that refer to it, which wait for its least number of
+    /// bytes: those of rule r are waiting_[first_[r]] to waiting_[first_[r + 1]], not included.
     explicit least_bytes_finder(const grammar& rules)
         : grammar_(rules), least_(rules.rules.size(), never), first_(rules.rules.size() + 1, 0) {
         for_each_alternative([&](std::size_t, const grammar::sequence& symbols) {

@@ -98,6 +98,8 @@ bool among(const List& list, const T& one) {
     return std::find(list.begin(), list.end(), one) != list.end();
 }
 
+/// The name that JSON schema has for the type of a value. A number without a fraction is an
+/// integer.
 std::string_view type_of(const json::value& value) {
     if (const auto number = exact_number(value)) return is_whole(*number) ? "integer" : "number";
     switch (value.kind()) {

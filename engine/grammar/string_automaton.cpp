@@ -155,6 +155,8 @@ class reader {
         return to;
     }
 
+    /// Adds places for a part of the pattern that begins at place `from`. Returns: the place at its
+    /// end. Throws: unsupported_schema.
     int built(const pattern_node& node, int from) {
         switch (node.type) {
             case kind::set: {
@@ -188,6 +190,8 @@ class reader {
         return from;
     }
 
+    /// Adds places for a repetition that begins at `from`: the required times one after the other,
+    /// then optional ones or a loop. Returns: the place at its end.
     int repeated(const pattern_node& node, int from) {
         for (int i = 0; i < node.least; ++i) from = built(node.parts[0], from);
         if (node.most < 0) {
@@ -263,6 +267,8 @@ class string_automaton {
         alphabet_.divide();
     }
 
+    /// Makes the rules of all strings that every reader accepts, each in quotes. Each combination
+    /// of states that can be reached becomes a rule.
     symbol whole() {
         std::vector<int> start;
         for (reader& each : readers_) start.push_back(each.start());

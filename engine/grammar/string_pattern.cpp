@@ -23,6 +23,8 @@ class pattern_parser {
   public:
     explicit pattern_parser(std::string_view pattern) : pattern_(pattern) {}
 
+    /// Parses the pattern: alternatives, each with its anchors ^ and $ and the conditions (?=...)
+    /// and (?!...) at its start.
     parsed_pattern whole() {
         parsed_pattern all;
         do {
@@ -85,6 +87,7 @@ class pattern_parser {
         return out;
     }
 
+    /// Parses the repetition after a unit, if there is one.
     pattern_node repeated(pattern_node unit) {
         int least = 1, most = 1;
         if (take("*")) {
@@ -124,6 +127,7 @@ class pattern_parser {
         return take("}") && (most < 0 || least <= most);
     }
 
+    /// Parses a group, a class, a dot, an escape or a single character.
     pattern_node atom() {
         if (take("(")) {
             if (take("?") && !take(":")) refuse("'(?' other than '(?:'");
@@ -212,6 +216,7 @@ class pattern_parser {
         return true;
     }
 
+    /// Reads the character after a backslash.
     char escaped_character() {
         if (!more()) refuse("'\\' at the end");
         char c = pattern_[at_++];
@@ -249,6 +254,7 @@ class pattern_parser {
         return static_cast<char>(*value);
     }
 
+    /// Parses a class after its opening bracket.
     char_set bracket() {
         bool negated = take("^");
         bool named = false, blanks = false;

@@ -18,6 +18,8 @@
 
 namespace semantic::engine::scalar {
 
+/// e^x: the power of two nearest to it is split off, and a polynomial gives the rest. Results
+/// beyond the normal numbers are 0 or infinite.
 float exp_one(float x) {
     const float shifted = std::fma(x, exp_log2e, exp_magic);
     const float n = shifted - exp_magic;

@@ -203,6 +203,7 @@ std::optional<storage::work_budget::clock::time_point> form_compiler::next_deadl
     return next;
 }
 
+/// The body of a thread that ends requests whose deadline passes while they wait for their form.
 void form_compiler::watch_deadlines() {
     std::unique_lock lock(mutex_);
     while (!ending_) {

@@ -274,6 +274,7 @@ void scheduler::impl::announce_earlier(const job_ptr& work, int count) {
         announce_wait(work, {count + 1, std::chrono::seconds(0)});
 }
 
+/// The resolve node's body: handles one message. The node runs one message at a time.
 void scheduler::impl::on_resolve(const resolve_message& message) {
     if (auto* m = std::get_if<arrived>(&message)) {
         inbound.fetch_sub(1);
@@ -323,6 +324,8 @@ void scheduler::impl::on_step(const step_message& message, step_node::output_por
     step_queued = more && queue_step(out);
 }
 
+/// The commit node's body: saves the memory of a request that has ended, and passes its end on, at
+/// once or after the save.
 void scheduler::impl::on_commit(const ended_request& ended, commit_node::output_ports_type& out) {
     const job_ptr& work = ended.work;
     storage::agent_id agent = work->prompt->agent;
@@ -358,6 +361,7 @@ void scheduler::impl::on_emit(const emissions& messages) {
     for (const auto& sink : sinks) sink->on_group_end();
 }
 
+/// Gives an event to the request's client.
 void scheduler::impl::deliver(const emission& message) {
     bool last = is_last(message.event);
     if (last) tell_end(*message.work, message.event, probe);

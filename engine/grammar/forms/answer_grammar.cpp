@@ -171,6 +171,9 @@ storage::result<held_form> answer_grammars::compile(const generation_request& re
     return form;
 }
 
+/// Compiles the request's form. When the schema of a tool is too large, it is tried again with that
+/// tool's arguments as any JSON; after several such tools, with those of all tools. Errors: those
+/// of a form that cannot be read, or of the budget.
 storage::result<answer_grammars::known> answer_grammars::made_of(const generation_request& request,
                                                                  storage::work_budget& budget) {
     using storage::work_limit_exceeded;

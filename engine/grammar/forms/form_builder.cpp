@@ -158,6 +158,8 @@ class form_builder::impl {
         return mark(open.substr(0, end)) + out_.literal(open.substr(end));
     }
 
+    /// The rule of the answer's text by the request's form: a choice, a pattern, a grammar or a
+    /// JSON schema; without any of these, a JSON object.
     symbol text_of_the_form() {
         const output_form& form = request_.form;
         switch (form.what) {
@@ -295,6 +297,8 @@ class form_builder::impl {
         sequence first, again, end{};
         bool each_has_mark = false;
     };
+    /// How calls are written in the model's format: the mark that begins them, and rules for the
+    /// calls, what separates them and what ends them.
     marked_calls calls_behind_mark() {
         if (const held_call_row* row = find_held_call_row(format_.calls)) return calls_of(*row);
         switch (format_.calls) {
@@ -329,6 +333,7 @@ class form_builder::impl {
             [&](const std::string& name) { return out_.literal(name) + arguments(tool(name)); });
     }
 
+    /// How calls are written in a format that a row of the table describes.
     marked_calls calls_of(const held_call_row& row) {
         // Only the first mark of `open` ends text; the rest of it follows.
         const std::size_t end = mark_end(row.open);

@@ -91,6 +91,7 @@ class gbnf_reader {
         return known->second;
     }
 
+    /// Reads a rule, name ::= alternatives. Fails when it is defined twice.
     void rule() {
         const std::size_t begin = at_;
         named_rule& known = rule_named(name(), begin);
@@ -167,6 +168,8 @@ class gbnf_reader {
         return text_.substr(at).starts_with("::=");
     }
 
+    /// Reads the repetitions after a unit: *, +, ? or {least,most}. Several apply one after the
+    /// other.
     sequence repeated(sequence unit) {
         for (;;) {
             int least = 1, most = 1;
@@ -195,6 +198,7 @@ class gbnf_reader {
         return at_ > begin ? std::optional(value) : std::nullopt;
     }
 
+    /// Reads the counts of a repetition after its brace; most is -1 for any number.
     void counts(int& least, int& most) {
         skip_blanks(false);
         const auto first = count();
@@ -225,6 +229,7 @@ class gbnf_reader {
         return all;
     }
 
+    /// Reads a class of characters, [...] or [^...]. Returns: the rule of one such character.
     symbol character_class() {
         const std::size_t begin = at_++;
         const bool is_negated = take("^");
@@ -284,6 +289,7 @@ class gbnf_reader {
         }
     }
 
+    /// Reads a character's number of so many hexadecimal digits. Fails when it is no character.
     std::uint32_t by_number(int digits) {
         std::uint32_t value = 0;
         for (int i = 0; i < digits; ++i, ++at_) {
@@ -317,6 +323,8 @@ struct left_way {
     bool leaves_more;  // more symbols follow it in the alternative
 };
 
+/// For each rule the rules that one of its alternatives can begin with, and whether more follows
+/// them. Rules that may be empty are passed over.
 std::vector<std::vector<left_way>> left_ways(const grammar& rules) {
     std::vector<std::vector<left_way>> ways(rules.rules.size());
     for (std::size_t rule = 0; rule < rules.rules.size(); ++rule)

@@ -52,6 +52,8 @@ void schema_merge::add(const json::object& schema, std::string_view except) {
     }
 }
 
+/// Joins a keyword's value into the one that is there, so that a JSON value satisfies both. Where
+/// that cannot be said in one schema, it complains.
 void schema_merge::join(json::string_view key, json::value& mine, const json::value& value) {
     if (key == "required" && mine.is_array() && value.is_array())
         return join_required(mine.get_array(), value.get_array());
@@ -71,6 +73,7 @@ void schema_merge::join(json::string_view key, json::value& mine, const json::va
                                        " and " + shown(value));
 }
 
+/// Adds to `mine` the names that it does not have yet.
 void schema_merge::join_required(json::array& mine, const json::array& names) {
     const auto charge = [&](const json::value& name) {
         memory_.add(charge_walk(name, memory_.budget()) * 2);
@@ -125,6 +128,7 @@ void schema_merge::join_property(json::string_view name, json::value& mine,
     parts.push_back(property);
 }
 
+/// Keeps those constants that are in both lists. Complains when there is none.
 void schema_merge::join_constants(json::array& mine, const json::array& values) {
     value_set theirs;
     growing_charge scratch(memory_.budget());

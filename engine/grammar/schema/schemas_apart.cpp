@@ -92,6 +92,8 @@ class schema_comparison {
     /// The required properties that have a list of constants.
     using marks = std::map<std::string_view, constants>;
 
+    /// The required properties of an object that have constant values, with these: they
+    /// distinguish objects of different schemas.
     marks marks_of(const json::object& schema) {
         marks out;
         const json::value* properties = schema.if_contains("properties");
