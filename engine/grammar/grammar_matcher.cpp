@@ -129,6 +129,9 @@ void grammar_matcher::close_pending() {
     }
 }
 
+/// Follows a position to where it waits for a byte or a token, and adds what it finds to the state
+/// that is being made: at the end of a rule it returns to the rule below, and at a rule it begins
+/// each of its alternatives.
 void grammar_matcher::close_one(std::uint32_t position, stack below) {
     while (program_->is_end(position)) {
         if (below == 0) {

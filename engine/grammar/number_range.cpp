@@ -102,6 +102,9 @@ class decimal_digits {
         return !high || !most_->excluded || !all_zero_from(most_->at.fraction, written);
     }
 
+    /// The rule of a fraction's further digits after `written` of them. `low`, `high`: whether the
+    /// digits so far are those of the least or of the greatest number, so that the next digit is
+    /// bounded by it.
     symbol behind_point(std::size_t written, bool low, bool high) {
         if (!low && !high) return free_fraction(written);
         std::vector<grammar::sequence> ways;

@@ -119,6 +119,8 @@ class member_writer {
         return written == 0 ? member : sequence{out_.comma()} + member;
     }
 
+    /// For each count n of members so far, the rule of what may follow when no declared member is
+    /// left: further undeclared ones, or nothing when n is enough.
     continuations after_declared() {
         continuations at(static_cast<std::size_t>(last_count_) + 1);
         sequence member;

@@ -215,6 +215,7 @@ std::vector<const json::value*> constants_of(const json::object& schema) {
     return out;
 }
 
+/// The names of required members. Complains about what is no name.
 std::set<std::string> required_of(const json::object& schema, const std::string& path,
                                   schema_complaints& to) {
     std::set<std::string> out;

@@ -74,6 +74,7 @@ float bytes_share(const model_config& config, const storage::kv_recipe& recipe) 
     return static_cast<float>(bytes(recipe) / bytes(reference_recipe().recipe));
 }
 
+/// Throws: std::runtime_error when the model cannot have this recipe's layout.
 recipe_reader::recipe_reader(const transformer& model, const model_config& config,
                              const storage::named_kv_recipe& recipe, const key_statistics& keys,
                              int tokens, transformer_limits limits)

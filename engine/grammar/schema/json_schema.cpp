@@ -81,6 +81,8 @@ class schema_compiler {
     }
 
   private:
+    /// The rule of a schema, by its keywords. What is not supported is complained about, and does
+    /// not restrict the value.
     symbol dispatch(const json::value& schema, const std::string& path) {
         if (const bool* all = schema.if_bool()) {
             if (!*all) complaints_.give_up(path, "no value satisfies the schema false");
@@ -155,6 +157,8 @@ class schema_compiler {
         return compile(whole.whole(), path);
     }
 
+    /// The rule of anyOf or oneOf (`key`): one of the schemas, each merged with the schema around
+    /// them. The schemas of oneOf must exclude one another.
     symbol alternatives(const json::object& schema, std::string_view key, const std::string& path) {
         const bool bare = std::ranges::all_of(schema, [&](const auto& member) {
             return member.key() == key || says_nothing(member.key());
@@ -191,6 +195,7 @@ class schema_compiler {
                                 "constant of a required property; use 'anyOf'");
     }
 
+    /// The rule of enum or const: one of the values that have an allowed type.
     symbol listed(const json::object& schema, const std::string& path) {
         for (const auto& [key, value] : schema)
             if (asserts(key))
@@ -219,6 +224,7 @@ class schema_compiler {
         return one;
     }
 
+    /// The rule of a schema by its types: one of them.
     symbol typed(const json::object& schema, const std::string& path) {
         std::set<std::string_view> allowed = types_of(schema, path, complaints_);
         if (names_all_types(allowed)) return out_.any_value();
@@ -339,6 +345,7 @@ class schema_compiler {
         return fractions ? out_.number() : out_.integer();
     }
 
+    /// The rule of an array by prefixItems, items and the bounds of its length.
     symbol array(const json::object& schema, const std::string& path) {
         const int least = count(schema, "minItems", 0, path);
         int most = most_of(schema, "maxItems", least, "minItems", path);
@@ -489,6 +496,7 @@ class schema_compiler {
         std::optional<std::set<std::string>> only;
         std::optional<symbol> key;
     };
+    /// Which names of members propertyNames allows: a list of names, the rule of a string, or any.
     names_allowed property_names(const json::object& schema, const std::string& path) {
         names_allowed out;
         const json::value* given = schema.if_contains("propertyNames");
@@ -518,6 +526,8 @@ class schema_compiler {
         return out;
     }
 
+    /// Sets the bounds of the number of members, where they restrict more than the required and
+    /// declared members do. Complains about bounds that need too many rules.
     void count_members(const json::object& schema, const std::string& path, object_rules& rules) {
         int least = count(schema, "minProperties", 0, path);
         int most = most_of(schema, "maxProperties", least, "minProperties", path);

@@ -167,6 +167,8 @@ bool attention::worth_splitting() const {
            work() > 2 * parallel_work;
 }
 
+/// Attends all tiles, each by one task that goes through all of its frames. sinks: of each head, or
+/// empty; out: the finished rows.
 void attention::run_whole(int layer, const query_rows& queries, std::span<const float> sinks,
                           float* out) {
     const auto whole_tile = [&](int index, int slot) {
@@ -332,6 +334,8 @@ void attention::attend_group(int layer, const tile& t, int from, int to, const q
     kernels_.attend(block);
 }
 
+/// Attends a tile's tokens over one frame, for each KV head. `next`: the frame that this thread
+/// reads next, which a kernel may prefetch.
 void attention::attend_frame(int layer, place at, place next, const query_rows& queries,
                              partial target, int slot) {
     const tile& t = *at.owner;

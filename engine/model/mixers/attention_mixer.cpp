@@ -48,6 +48,7 @@ attention_mixer::attention_mixer(const pass_context& context, const storage::kv_
     qkv_ = aligned_buffer<float>(area(context.panel_rows, widest));
 }
 
+/// Finds the different shapes of heads among the layers, and makes the buffers of each shape once.
 void attention_mixer::make_kinds(int rows_max) {
     const model_config& config = context_.config;
     for (const int kv_layer : kv_layers_) {

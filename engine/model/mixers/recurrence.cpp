@@ -32,6 +32,8 @@ void recurrence::run(int layer, const state_region& region, std::span<const stat
     run_heads(region, pieces, rows);
 }
 
+/// Copies a piece's inputs to the end of its record, so that the state can be computed again from
+/// an earlier one.
 void recurrence::add_record(record& to, const state_piece& piece,
                             const recurrence_rows& rows) const {
     const auto copy = [&](const float* from, std::size_t stride, int width,
@@ -76,6 +78,8 @@ void recurrence::run_heads(const state_region& region, std::span<const state_pie
     });
 }
 
+/// Runs a piece's tokens through one head, from the state before them to the one after. Without a
+/// state before, it begins with zeros.
 void recurrence::run_head(const state_region& region, const state_piece& piece,
                           const recurrence_rows& rows, int head) const {
     const std::size_t floats = as_size(shape_.key_dim) * as_size(shape_.value_dim);

@@ -60,6 +60,8 @@ std::uint64_t table_offset(std::uint64_t bytes) {
     return (bytes + page_bytes - 1) / page_bytes * page_bytes;
 }
 
+/// The footer of a packed file: its format, sizes and hashes, and at the end the checksum of all of
+/// this.
 std::string footer_of(const packed_contents& contents, std::string_view table) {
     std::string footer(magic);
     append_number(footer, packed_layout_version, 4);

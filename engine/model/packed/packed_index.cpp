@@ -24,6 +24,7 @@ json::array to_json(const storage::file_identity& identity) {
             static_cast<std::int64_t>(identity.bytes), identity.modified_ns, identity.changed_ns};
 }
 
+/// Reads a file's identity, a list of five numbers; nothing when it is none.
 std::optional<storage::file_identity> identity_in(const json::object& fields) {
     const json::value* list = fields.if_contains("identity");
     if (list == nullptr || !list->is_array() || list->get_array().size() != 5) return std::nullopt;

@@ -104,6 +104,8 @@ void put_threes(const group_codes& codes, std::size_t at, record_row& to) {
     }
 }
 
+/// Writes a group's codes of 6 bits from byte `at` of the record: eight lines of the low four bits,
+/// and four lines of the high two.
 void put_sixes(const group_codes& codes, std::size_t at, record_row& to) {
     for (std::size_t i = 0; i < 4; ++i) {
         std::uint32_t twos = 0;

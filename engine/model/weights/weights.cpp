@@ -182,6 +182,8 @@ class weight_loader {
         return {};
     }
 
+    /// Packs the weights into a file on disk and maps it. When that cannot be written, packs them
+    /// into memory instead, or fails when they are too large for that (copy_bytes_max).
     result<void> pack_to_disk() {
         auto draft = how_.packed->begin(reader_.bytes());
         std::optional<storage::failure> unwritten;

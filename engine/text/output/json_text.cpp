@@ -15,6 +15,7 @@ using storage::result;
 
 namespace {
 
+/// Appends a text as a JSON string.
 void append_quoted(std::string& out, std::string_view text) {
     out += '"';
     for (const char c : text) {

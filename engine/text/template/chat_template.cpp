@@ -158,6 +158,9 @@ result<chat_template> chat_template::from_text(const template_source& source, bo
     return same != nullptr ? make(same->name) : make_own(*std::move(own));
 }
 
+/// Makes a chat template of what a model's files have. Without one that can be rendered, the
+/// model's type may decide the family; a separate template for tools is made, too. Errors: see
+/// load().
 result<chat_template> chat_template::from_source(const template_source& source, bool is_own) {
     auto made = from_text(source, is_own);
     if (!made) {
@@ -216,6 +219,8 @@ struct chat_template::attempt {
     std::string_view values;
 };
 
+/// Renders messages that are not refitted. `hit_limit`: set when the interpreter's limits were
+/// exceeded.
 result<marked_text> chat_template::render_as_it_stands(const attempt& one, bool& hit_limit) const {
     hit_limit = false;
     const bool answer_begins = one.end != prompt_end::messages;
@@ -234,6 +239,7 @@ result<marked_text> chat_template::render_as_it_stands(const attempt& one, bool&
     return made->part(0, begin.value_or(made->size()));
 }
 
+/// Renders probe conversations to find which shapes of messages the template can express.
 void chat_template::find_shapes() {
     shapes_ = find_template_shapes([this](const conversation& chat) -> std::optional<std::string> {
         const auto messages = flatten(chat);

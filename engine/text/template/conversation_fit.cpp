@@ -65,6 +65,8 @@ class fitter {
            const template_shape& can, call_format calls)
         : fitted_{std::move(messages), std::move(tools)}, can_(can), calls_(calls) {}
 
+    /// Does all steps, in an order in which none undoes another: what becomes text first, then the
+    /// order and number of messages, then the calls' ids.
     result<fitted_conversation> fit() {
         if (!can_.thinking) leave_thinking_out();
         if (!can_.tools && !fitted_.tools.empty())

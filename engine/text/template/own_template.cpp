@@ -366,6 +366,8 @@ own_template own_template::copy_spelled(const special_spellings& spellings) cons
     return other;
 }
 
+/// Renders the messages from their parts. Errors: bad_value with the template's error. `hit_limit`:
+/// set when it exceeded the limits of a run.
 result<jinja::rendering> own_template::render_parts(const own_template_input& input,
                                                     bool& hit_limit) const {
     const jinja::value said = messages_value(input.messages, form_);

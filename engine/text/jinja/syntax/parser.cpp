@@ -306,6 +306,7 @@ void parser::print(block& out) {
     }
 }
 
+/// Parses a name, a namespace's attribute or a tuple in parentheses, to which a value is assigned.
 target parser::one_target() {
     const nested level(*this);
     if (skip_op("(")) {

@@ -84,6 +84,7 @@ expression_ptr parser::tuple(bool with_condition, std::string_view end_name, boo
     return expression_of(expression_kind::tuple, at, std::move(items));
 }
 
+/// Parses a whole expression. `with_condition`: it may be a condition, a if b else c.
 expression_ptr parser::whole(bool with_condition) {
     const nested level(*this);
     if (!with_condition) return any();
@@ -120,6 +121,7 @@ expression_ptr parser::negation() {
     return comparison();
 }
 
+/// Parses a chain of comparisons, such as a < b <= c.
 expression_ptr parser::comparison() {
     expression out{.kind = expression_kind::compare, .at = now().at};
     out.parts.push_back(sum());
@@ -187,6 +189,8 @@ expression_ptr parser::power() {
     return left;
 }
 
+/// Parses signs, and after the operand its subscripts, calls and filters. `with_filters`: false for
+/// the operand of a sign, so that filters apply to the signed value.
 expression_ptr parser::unary(bool with_filters) {
     const nested level(*this);
     const position at = now().at;
@@ -202,6 +206,8 @@ expression_ptr parser::unary(bool with_filters) {
     return with_filters ? filters(std::move(out)) : std::move(out);
 }
 
+/// Parses a constant, a name, a list, a dict or an expression in parentheses. Texts next to each
+/// other are joined.
 expression_ptr parser::primary() {
     expression out{.kind = expression_kind::constant, .at = now().at};
     if (now().is_op("[")) return list();
@@ -286,6 +292,7 @@ expression_ptr parser::postfix(expression_ptr operand) {
     }
 }
 
+/// Parses the filters, tests and calls after an operand.
 expression_ptr parser::filters(expression_ptr operand) {
     for (;;) {
         if (now().is_op("|")) {
@@ -300,6 +307,7 @@ expression_ptr parser::filters(expression_ptr operand) {
     }
 }
 
+/// Parses .name, .number or [...] after an operand.
 expression_ptr parser::subscript(expression_ptr operand) {
     const position at = now().at;
     if (skip_op("[")) return bracket_subscript(std::move(operand), at);

@@ -286,6 +286,8 @@ std::string type_name(const value& v) {
 
 std::string object_name(const value& v) { return v.is_none() ? "None" : type_name(v) + " object"; }
 
+/// Whether two values are equal as in Python: numbers by value, texts by bytes, lists and dicts by
+/// items; other objects only if they are the same.
 bool equal(const value& a, const value& b, budget& left) {
     left.spend();
     std::int64_t one = 0, other = 0;

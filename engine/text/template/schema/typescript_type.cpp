@@ -100,6 +100,7 @@ std::string array_type(const value& spec) {
     return has_true(spec, "nullable") ? out + " | null" : out;
 }
 
+/// One of several schemas, with their descriptions and defaults as comments.
 std::string union_type(const list_object& variants) {
     std::string out;
     for (std::size_t i = 0; i < variants.items.size(); ++i) {
@@ -123,6 +124,7 @@ std::string string_type(const value& spec) {
     return has_true(spec, "nullable") ? "string | null" : "string";
 }
 
+/// An object with its properties; those that are not required have a question mark.
 std::string object_type(const value& spec) {
     const value* found = find_member(spec, "properties");
     const dict_object* properties = found == nullptr ? nullptr : found->as_dict();
