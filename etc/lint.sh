@@ -11,7 +11,8 @@ usage: bash etc/lint.sh [--minutes N] [FILE...]
 Runs the checks of .clang-tidy over every source that is shipped, or those that are named, those
 that were changed last first. After N minutes it begins no other one and says how many are left.
 Needs clang-tidy (14 or later). Configures build-lint, where nothing is built; SEMANTIC_BUILD names
-another build folder that is configured with SEMANTIC_UNITE=OFF. The exit status is 0 when nothing was found, 77 where there is no clang-tidy.
+another build folder that is configured with SEMANTIC_UNITE=OFF. The exit status is 0 when nothing
+was found, 77 where there is no clang-tidy.
 HELP
 }
 

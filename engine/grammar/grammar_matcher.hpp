@@ -135,7 +135,8 @@ class grammar_matcher {
     void begin_state();
     void begin_move(state from, std::uint64_t taken, std::size_t places);
     /// Adds the stacks that are reached from `position` above `below` to made_. Throws
-    /// grammar_too_large.
+    /// grammar_too_large, and grammar_unfinished when a slice ends: what is still to visit stays in
+    /// pending_ then, and close_pending() goes on with it.
     void close(std::uint32_t position, stack below);
     void close_pending();
     void close_one(std::uint32_t position, stack below);

@@ -31,7 +31,8 @@ class name_beginnings {
         memory_.add(node_bytes);
     }
 
-    /// Adds a name, up to the first character that other keys cannot have.
+    /// Adds a declared name. A name with a character outside of `key_bytes_` is not marked as one:
+    /// no key of another name can be equal to it.
     void add(std::string_view name) {
         std::size_t at = 0;
         for (const char c : name) {
@@ -73,7 +74,7 @@ class name_beginnings {
     };
     static constexpr std::size_t node_bytes = sizeof(beginning) + 64;
 
-    const byte_set key_bytes_ = key_bytes();
+    const byte_set key_bytes_ = key_bytes();  // of which keys of other names consist
     growing_charge memory_;
     std::vector<beginning> all_{1};
 };

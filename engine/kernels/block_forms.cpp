@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The definition of GGUF's packed forms, written to be read and not to be fast: block_forms.hpp has
-// the layout. Numbers in parentheses are formulas of ARITHMETIC.md, (20) to (23) of its section on
-// GGUF's types.
+// the layout. Numbers in parentheses are formulas of ARITHMETIC.md, (20), (21), (30) and (31) of
+// its section on GGUF's types.
 
 #include "engine/kernels/block_forms.hpp"
 
@@ -179,7 +179,8 @@ float scaled_products(const row_group& group, const std::int8_t* q) {
     return form.has_integer_totals() ? group.unit() * static_cast<float>(total) : t;
 }
 
-/// Adds the offsets' share to t, by formula (22) of ARITHMETIC.md's section on GGUF's types.
+/// Adds the offsets' share to t, by formula (30) of ARITHMETIC.md. `t`: as scaled_products()
+/// returns it for the same `q`. Requires: the group's form has offsets.
 float add_offsets(const row_group& group, const std::int8_t* q, float t) {
     const block_form& form = group.form();
     std::int32_t total = 0;

@@ -9,8 +9,8 @@
 #include <span>
 
 #include "engine/kernels/gemm.hpp"
-#include "engine/model/area.hpp"
 #include "engine/model/mixers/gates.hpp"
+#include "engine/types/area.hpp"
 
 namespace semantic::engine {
 

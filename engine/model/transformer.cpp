@@ -6,7 +6,6 @@
 #include <vector>
 
 #include "engine/kernels/task_runner.hpp"
-#include "engine/model/area.hpp"
 #include "engine/model/feed_forward.hpp"
 #include "engine/model/layout_check.hpp"
 #include "engine/model/mixers/attention_mixer.hpp"
@@ -15,6 +14,7 @@
 #include "engine/model/pass/pass_context.hpp"
 #include "engine/model/weights/product_tape.hpp"
 #include "engine/model/weights/weights.hpp"
+#include "engine/types/area.hpp"
 #include "storage/types/as_size.hpp"
 #include "storage/types/assert.hpp"
 

@@ -48,10 +48,10 @@ class resolver {
     storage::result<resolved_prompt> resolve(const generation_request& request,
                                              const busy_agents& busy) const;
     /// Writes the definitions of tools that the client adds in the middle of the conversation into
-    /// its messages (placed_tools.hpp). Called before resolve() if they are many, because that
-    /// takes long. Errors: bad_value for a tool whose parameters are no JSON object, and if the
-    /// work exceeds the budget. Throws: work_limit_exceeded if the deadline has passed or the
-    /// budget was cancelled.
+    /// its messages (placed_tools.hpp), and empties `chat.placed_tools`. Called before resolve() if
+    /// they are many, because that takes long. Errors: bad_value for a tool whose parameters are no
+    /// JSON object, and if the work exceeds the budget. Throws: work_limit_exceeded if the deadline
+    /// has passed or the budget was cancelled.
     storage::result<void> write_late_tools(conversation& chat, storage::work_budget& budget) const;
     /// Returns: the number of tokens of the rendered prompt. For a prompt that cannot fit the
     /// context: a lower bound, which exceeds the context.

@@ -88,7 +88,8 @@ storage::result<resolved_prompt> resolve_stage::resolve_prompt(job& work) {
     }
 }
 
-// Renders, matches and tokenises; the agent is busy from here until its answer is committed.
+// Renders, matches and tokenises. From try_emplace() on the agent is busy, until release(), to
+// which end_request() leads when the request is refused.
 void resolve_stage::resolve(const job_ptr& work, held_form form) {
     outputs_.hold_blocks();
     auto refuse = [&](failed why) {

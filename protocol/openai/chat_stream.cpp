@@ -277,6 +277,7 @@ result<std::string> chat_collector::on_finished(const engine::finished& event) {
         if (!one.thinking.empty()) message["reasoning_content"] = one.thinking;
         json::array calls;
         for (const call& made : one.calls) calls.push_back(call_object(made));
+        // A call that was cut off is shown, but is no reason for the client to run it.
         const char* reason = finish_reason(one.why, one.parts.call_count() > 0);
         if (!calls.empty()) message["tool_calls"] = std::move(calls);
         json::value logprobs;

@@ -183,6 +183,7 @@ slot_event model_switch::verify() {
     return slot_done{};
 }
 
+/// Waits until no request runs. Done also when `until` has passed: save() cancels what still runs.
 slot_event model_switch::drain(clock::time_point until) {
     slot_.wait_for_leases(until);
     return slot_done{};

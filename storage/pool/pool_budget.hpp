@@ -81,6 +81,8 @@ class pool_budget {
         const block_pool* pool;
         std::size_t bytes;
     };
+    /// A pool joins in its constructor and leaves in its destructor. leave() requires: the pool
+    /// holds no frames and has given back the memory of all that it touched.
     void join(block_pool& pool);
     void leave(block_pool& pool);
     member& member_of(const block_pool& pool);

@@ -120,6 +120,7 @@ std::optional<held_form> answer_grammars::free_form(const generation_request& re
 
 std::optional<held_form> answer_grammars::find(const generation_request& request) {
     if (auto free = free_form(request)) return free;
+    // compile() refuses a form for an answer that goes on after a given beginning.
     if (request.chat.end != prompt_end::answer_begins) return std::nullopt;
     return find(key_of(request));
 }

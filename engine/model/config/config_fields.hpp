@@ -61,6 +61,14 @@ class fields {
         return static_cast<int>(number);
     }
 
+    /// A number from 0 to `most`.
+    double real_from_0(std::string_view name, double missing, double most) {
+        return find(name) != nullptr && find(name)->is_number() &&
+                       find(name)->to_number<double>() == 0.0
+                   ? 0.0
+                   : real(name, missing, 0.0, most);
+    }
+
     /// A number greater than `above` and at most `most`.
     double real(std::string_view name, double missing, double above, double most) {
         const json::value* value = find(name);

@@ -100,6 +100,7 @@ void gguf_hybrid::read_state_space() {
 void gguf_hybrid::read_mixture() {
     const std::int64_t experts = keys_.integer("expert_count").value_or(0);
     if (type_ == "granitemoehybrid") {
+        // A Granite without experts calls its only feed-forward part the shared expert.
         config_["num_local_experts"] = experts;
         config_["shared_intermediate_size"] =
             keys_.integer("expert_shared_feed_forward_length")
@@ -119,6 +120,7 @@ void gguf_hybrid::read_mixture() {
     }
     if (const auto dense = keys_.integer("leading_dense_block_count"))
         config_["num_dense_layers"] = *dense;
+    // Converters write a scale of 0 where the model has none.
     const double scale = keys_.real("expert_weights_scale").value_or(0.0);
     config_["routed_scaling_factor"] = scale == 0.0 ? 1.0 : scale;
     config_["norm_topk_prob"] = keys_.boolean("expert_weights_norm").value_or(true);

@@ -60,10 +60,10 @@ sampling_rules read_sampling(fields& source) {
     rules.repetition_penalty =
         static_cast<float>(source.real("repetition_penalty", 1.0, 1e-3, 100.0));
     if (!source.has("do_sample") && !source.has("temperature")) return rules;
-    rules.temperature = static_cast<float>(source.real("temperature", 1.0, -1e-9, 100.0));
+    rules.temperature = static_cast<float>(source.real_from_0("temperature", 1.0, 100.0));
     if (!source.boolean("do_sample", true)) rules.temperature = 0.0f;
     rules.top_p = static_cast<float>(source.real("top_p", 1.0, 0.0, 1.0));
-    rules.min_p = static_cast<float>(source.real("min_p", 0.0, 0.0, 1.0));
+    rules.min_p = static_cast<float>(source.real_from_0("min_p", 0.0, 1.0));
     rules.top_k = source.integer("top_k", 50, 0, dimension_max);
     return rules;
 }
@@ -179,7 +179,7 @@ model_config read_config(fields& source, const family_defaults& family) {
         if (!source.has(name)) continue;
         if (!family.caps_logits || std::string_view(name).starts_with("attn"))
             source.refuse(name, *source.find(name), "logits are not capped");
-        out.logit_cap = static_cast<float>(source.real(name, 0.0, 0.0, 1e6));
+        out.logit_cap = static_cast<float>(source.real_from_0(name, 0.0, 1e6));
     }
     // "vision": of pictures alone, which are not read.
     if (const json::value* both = source.find("use_bidirectional_attention");

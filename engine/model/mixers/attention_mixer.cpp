@@ -4,8 +4,8 @@
 #include <algorithm>
 #include <cstring>
 
-#include "engine/model/area.hpp"
 #include "engine/model/mixers/gates.hpp"
+#include "engine/types/area.hpp"
 #include "storage/types/as_size.hpp"
 
 namespace semantic::engine {

@@ -12,6 +12,7 @@ namespace {
 constexpr int rows_per_block = 64;
 /// Multiply-adds that one thread does in about 10 microseconds. For less work it does not pay to
 /// wake other threads.
+constexpr std::size_t elements_per_part_sum = 16;
 constexpr double parallel_product_work = 1e6;
 
 }  // namespace
@@ -26,7 +27,7 @@ head_products::head_products(const kernel_table& kernels, const task_runner& tas
         slot.levels = aligned_buffer<std::int8_t>(inputs);
         slot.scales = aligned_buffer<float>(inputs / group_size);
         slot.sums = aligned_buffer<float>(inputs / group_size);
-        slot.part_sums = aligned_buffer<std::int16_t>(inputs / 16);
+        slot.part_sums = aligned_buffer<std::int16_t>(inputs / elements_per_part_sum);
         slot.corrections =
             aligned_buffer<float>(static_cast<std::size_t>(outputs_max) * rows_per_block);
     }

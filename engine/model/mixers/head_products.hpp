@@ -27,7 +27,8 @@ struct head_vectors {
 
 class head_products {
   public:
-    /// `inputs_max`, `outputs_max`: columns and rows of the largest matrix that run() may get.
+    /// `inputs_max`, `outputs_max`: columns and rows of the largest matrix that run() may get;
+    /// 0 for a model without such matrices, for which nothing is allocated.
     head_products(const kernel_table& kernels, const task_runner& tasks, int inputs_max,
                   int outputs_max);
 

@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "engine/model/area.hpp"
+#include "engine/types/area.hpp"
 #include "storage/types/as_size.hpp"
 
 namespace semantic::engine {

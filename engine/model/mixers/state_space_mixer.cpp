@@ -3,8 +3,8 @@
 
 #include <algorithm>
 
-#include "engine/model/area.hpp"
 #include "engine/model/mixers/gates.hpp"
+#include "engine/types/area.hpp"
 #include "storage/types/as_size.hpp"
 
 namespace semantic::engine {

@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "engine/model/area.hpp"
+#include "engine/types/area.hpp"
 #include "storage/types/as_size.hpp"
 #include "storage/types/assert.hpp"
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "engine/model/weights/rounding_correction.hpp"
 
-#include "engine/model/area.hpp"
+#include "engine/types/area.hpp"
 
 namespace semantic::engine {
 

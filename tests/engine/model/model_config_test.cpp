@@ -550,6 +550,17 @@ TEST(model_config, stop_tokens_come_from_both_files_once) {
               std::string::npos);
 }
 
+TEST(model_config, sampling_that_the_makers_switch_off_with_zeros_is_read) {
+    const model_config c =
+        parsed("", R"({"do_sample": true, "temperature": 0.0, "top_k": 0, "min_p": 0.0})");
+    EXPECT_EQ(c.sampling.temperature, 0.0f);
+    EXPECT_EQ(c.sampling.top_k, 0);
+    EXPECT_EQ(c.sampling.min_p, 0.0f);
+    EXPECT_NE(refusal("", R"({"do_sample": true, "min_p": -0.1})").find("min_p"),
+              std::string::npos);
+    EXPECT_NE(refusal("", R"({"do_sample": true, "min_p": 1.1})").find("min_p"), std::string::npos);
+}
+
 TEST(model_config, a_missing_folder_is_named) {
     auto config = model_config::load("/nonexistent/model");
     ASSERT_FALSE(config);

@@ -41,6 +41,8 @@ std::string_view text_of(const value& spec, std::string_view key) {
     return text == nullptr ? std::string_view() : std::string_view(text->bytes());
 }
 
+/// A value that was read as JSON, as JSON: that cannot fail, and takes time in linear proportion to
+/// the text.
 std::string json_text(const value& v) {
     jinja::budget enough(std::numeric_limits<std::uint64_t>::max());
     return jinja::to_json(v, {}, enough).bytes();
