@@ -18,7 +18,8 @@ speed: of ours and then of llama.cpp, with flash attention, for each of K and V 
        a later start, 512 new tokens, an answer, and at no depth four answers at once; with a depth,
        the same 512 tokens and the answer on top of so many; of these what --figures names
 swap:  FILE and BESIDE asked in turn for a token, each loaded in the other's place: seconds from the
-       end of the drain to ready, into each, the median of three; weights are packed before
+       end of the drain to ready, into each, the median of three; weights are packed before. The
+       requests' own times, also printed, have in them what the server does before the drain
 
 A speed is told twice: tokens a second of processor time (user and system) of one thread, which
 other work on the machine changes little, and tokens a second of the clock. llama.cpp's threads spin
@@ -450,8 +451,10 @@ def measure_swap(options, deadline, rows, cache):
     try:
         for name in names + names[:1] + SWAPS * [names[1], names[0]]:
             deadline.left()
+            begin = time.monotonic()
             server.post('/v1/messages', {'model': name, 'max_tokens': 1, 'temperature': 0,
                                          'messages': [{'role': 'user', 'content': 'Hi'}]})
+            print(f'request to {name}: {time.monotonic() - begin:.2f} s', flush=True)
         server.log.seek(0)
         swaps = swaps_of(server.log.read())[2:]
     finally:
