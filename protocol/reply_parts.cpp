@@ -7,6 +7,21 @@
 
 namespace semantic::protocol {
 
+namespace {
+
+boost::json::object drafts_object(const engine::draft_usage& drafts) {
+    boost::json::object object;
+    for (std::size_t i = 0; i < engine::draft_origin_count; ++i) {
+        const engine::draft_count& count = drafts.by_origin[i];
+        if (count.drafted > 0)
+            object[engine::draft_origin_names[i]] =
+                boost::json::object{{"drafted", count.drafted}, {"taken", count.taken}};
+    }
+    return object;
+}
+
+}  // namespace
+
 boost::json::object memory_object(std::string_view agent, const engine::prompt_usage& usage) {
     boost::json::object object{{"agent", agent},
                                {"prompt_tokens", usage.prompt_tokens},
@@ -30,6 +45,7 @@ void add_ending(boost::json::object& memory, const engine::finished& event) {
     if (event.written)
         memory["bytes_written"] =
             boost::json::object{{"turn", event.written->turn}, {"total", event.written->total}};
+    if (event.drafts.sum().drafted > 0) memory["drafts"] = drafts_object(event.drafts);
 }
 
 boost::json::object memory_object(std::string_view agent, const engine::prompt_usage& usage,

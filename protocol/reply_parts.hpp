@@ -18,7 +18,7 @@ namespace semantic::protocol {
 /// more. Clients that do not know it ignore it.
 boost::json::object memory_object(std::string_view agent, const engine::prompt_usage& usage);
 /// Adds what is known at the end of an answer: "saved"; why it was not ("not_saved");
-/// "bytes_written" where a save has ended.
+/// "bytes_written" where a save has ended; "drafts" by source where some were run.
 void add_ending(boost::json::object& memory, const engine::finished& event);
 /// Returns: both together.
 boost::json::object memory_object(std::string_view agent, const engine::prompt_usage& usage,

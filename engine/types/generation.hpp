@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "engine/types/conversation.hpp"
+#include "engine/types/draft_usage.hpp"
 #include "engine/types/memory_policy.hpp"
 #include "storage/types/ids.hpp"
 #include "storage/types/work_budget.hpp"
@@ -289,6 +290,7 @@ struct finished {
     bool saved = false;         // the agent's memory is on disk
     unsaved_reason unsaved = unsaved_reason::none;
     std::optional<written_bytes> written{};  // absent: no save of this answer has ended
+    draft_usage drafts{};                    // of all choices together
 };
 enum class failure_kind {
     bad_request,

@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "engine/types/activity_feed.hpp"
+#include "engine/types/draft_usage.hpp"
 #include "storage/types/latency_histogram.hpp"
 
 namespace semantic::engine {
@@ -26,10 +27,11 @@ struct engine_probe {
     std::atomic<std::uint64_t> requests_finished{0};
     std::atomic<std::uint64_t> requests_failed{0};
     std::atomic<std::uint64_t> requests_cancelled{0};
-    std::atomic<std::uint64_t> tokens_prefilled{0};      // prompt tokens computed
-    std::atomic<std::uint64_t> tokens_decoded{0};        // tokens sampled
-    std::atomic<std::uint64_t> tokens_drafted{0};        // draft tokens that ran
-    std::atomic<std::uint64_t> drafts_taken{0};          // those of them that were then drawn
+    std::atomic<std::uint64_t> tokens_prefilled{0};  // prompt tokens computed
+    std::atomic<std::uint64_t> tokens_decoded{0};    // tokens sampled
+    // Draft tokens that ran, and those of them that were then drawn; by draft_origin.
+    std::array<std::atomic<std::uint64_t>, draft_origin_count> tokens_drafted{};
+    std::array<std::atomic<std::uint64_t>, draft_origin_count> drafts_taken{};
     std::atomic<std::uint64_t> tokens_reused_ram{0};     // prompt tokens whose KV was in the pool
     std::atomic<std::uint64_t> tokens_reused_disk{0};    // prompt tokens whose KV was read back
     std::array<std::atomic<std::uint64_t>, 9> misses{};  // by miss_reason

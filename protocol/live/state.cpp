@@ -44,6 +44,12 @@ std::string changes(const shown_agents& before, const shown_agents& now) {
 
 json::value load(const auto& counter) { return counter.load(std::memory_order_relaxed); }
 
+std::uint64_t sum_of(const auto& counters) {
+    std::uint64_t sum = 0;
+    for (const auto& counter : counters) sum += counter.load(std::memory_order_relaxed);
+    return sum;
+}
+
 json::object histogram(const engine::latency_histogram& source) {
     std::uint64_t count = 0;
     for (const auto& bucket : source.buckets) count += bucket.load(std::memory_order_relaxed);
@@ -102,8 +108,8 @@ std::string gauges_text(const engine::engine_probe& work, const storage::store_p
         {"requests_cancelled", load(work.requests_cancelled)},
         {"tokens_computed", load(work.tokens_prefilled)},
         {"tokens_decoded", load(work.tokens_decoded)},
-        {"tokens_drafted", load(work.tokens_drafted)},
-        {"drafts_taken", load(work.drafts_taken)},
+        {"tokens_drafted", sum_of(work.tokens_drafted)},
+        {"drafts_taken", sum_of(work.drafts_taken)},
         {"tokens_reused_ram", load(work.tokens_reused_ram)},
         {"tokens_reused_disk", load(work.tokens_reused_disk)},
         {"steps", load(work.steps)},

@@ -195,8 +195,7 @@ std::string chat_stream::on_finished(const engine::finished& event) {
     last["semantic"] = std::move(memory);
     std::string bytes = event_of(std::move(last));
     if (options_.include_usage)
-        bytes += event_of(
-            chunk_of(options_, {}, usage_object(usage_, event.output_tokens, thinking_tokens_)));
+        bytes += event_of(chunk_of(options_, {}, usage_object(usage_, event, thinking_tokens_)));
     return bytes + sse_event("", "[DONE]");
 }
 
@@ -289,7 +288,7 @@ result<std::string> chat_collector::on_finished(const engine::finished& event) {
     }
     json::object body = head_of(options_, "chat.completion");
     body["choices"] = std::move(choices);
-    body["usage"] = usage_object(usage_, event.output_tokens, thinking_tokens_);
+    body["usage"] = usage_object(usage_, event, thinking_tokens_);
     json::object memory = memory_object(agent_, usage_, event);
     add_left_out(memory, options_.left_out);
     body["semantic"] = std::move(memory);

@@ -168,7 +168,7 @@ std::string completion_stream::on_finished(const engine::finished& event) {
         completion_chunk(options_, {choice_object(0, {}, nullptr, finish_reason(event.why, false))},
                          nullptr, memory_object(agent_, usage_, event));
     if (options_.include_usage)
-        bytes += completion_chunk(options_, {}, usage_object(usage_, event.output_tokens, 0));
+        bytes += completion_chunk(options_, {}, usage_object(usage_, event, 0));
     return bytes + sse_event("", "[DONE]");
 }
 
@@ -204,7 +204,7 @@ result<std::string> completion_collector::on_finished(const engine::finished& ev
                                         finish_reason(one.why, false)));
     json::object body = head_of(options_);
     body["choices"] = std::move(choices);
-    body["usage"] = usage_object(usage_, event.output_tokens, 0);
+    body["usage"] = usage_object(usage_, event, 0);
     body["semantic"] = memory_object(agent_, usage_, event);
     return to_text(std::move(body));
 }

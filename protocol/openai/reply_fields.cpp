@@ -3,18 +3,23 @@
 
 #include <boost/json.hpp>
 
+#include <utility>
+
 namespace semantic::protocol::openai {
 
 namespace json = boost::json;
 
-json::object usage_object(const engine::prompt_usage& usage, int output_tokens,
+json::object usage_object(const engine::prompt_usage& usage, const engine::finished& end,
                           int thinking_tokens) {
+    json::object details{{"reasoning_tokens", thinking_tokens}};
+    const int taken = end.drafts.sum().taken;
+    if (taken > 0) details["accepted_prediction_tokens"] = taken;
     return {{"prompt_tokens", usage.prompt_tokens},
-            {"completion_tokens", output_tokens},
-            {"total_tokens", usage.prompt_tokens + output_tokens},
+            {"completion_tokens", end.output_tokens},
+            {"total_tokens", usage.prompt_tokens + end.output_tokens},
             {"prompt_tokens_details", json::object{{"cached_tokens", usage.reused_tokens},
                                                    {"cache_write_tokens", usage.created_tokens}}},
-            {"completion_tokens_details", json::object{{"reasoning_tokens", thinking_tokens}}}};
+            {"completion_tokens_details", std::move(details)}};
 }
 
 const char* finish_reason(engine::stop_reason why, bool has_tool_calls) {

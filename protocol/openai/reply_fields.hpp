@@ -9,8 +9,8 @@
 namespace semantic::protocol::openai {
 
 /// Returns: `usage`: tokens of the prompt, how many of them were in memory, and tokens of the
-/// answer.
-boost::json::object usage_object(const engine::prompt_usage& usage, int output_tokens,
+/// answer, also how many of them came by drafts, where some did.
+boost::json::object usage_object(const engine::prompt_usage& usage, const engine::finished& end,
                                  int thinking_tokens);
 /// Returns: the wire's word for why an answer ended; "tool_calls" only for a turn that the model
 /// ended itself, since a client runs the calls then.

@@ -334,11 +334,12 @@ const std::array options{
                   print_number<&config::compute_threads>},
     config_option{"max-batch", "Model", "N", "requests that run in one step", batch_names, false,
                   set_number<&config::max_batch, 1, 1024>, print_number<&config::max_batch>},
-    config_option{"speculation", "Model", "on|off",
-                  "run tokens that are likely to come next along with those that are known: the "
-                  "same answers, sooner where they repeat what was there before or follow a schema",
-                  no_names, false, set_switch<&config::speculation>,
-                  print_switch<&config::speculation>},
+    config_option{
+        "speculation", "Model", "on|off",
+        "run tokens that are likely to come next along with those that are known: the "
+        "same answers, sooner where they repeat what was there before or follow a schema; "
+        "semantic.drafts of a reply and /metrics count them",
+        no_names, false, set_switch<&config::speculation>, print_switch<&config::speculation>},
     config_option{"max-queued",
                   "Model",
                   "N",

@@ -145,6 +145,17 @@ void write_process(exposition& out) {
             static_cast<double>(open_files()));
 }
 
+void write_drafts(exposition& out, const engine::engine_probe& probe) {
+    out.family("semantic_draft_tokens_total", "counter",
+               "Tokens of drafts that were run beside a known token, by source.");
+    for (std::size_t i = 0; i < engine::draft_origin_count; ++i)
+        out.sample({{"source", engine::draft_origin_names[i]}}, load(probe.tokens_drafted[i]));
+    out.family("semantic_draft_tokens_taken_total", "counter",
+               "Tokens of drafts that were what was drawn, by source: each spared a pass.");
+    for (std::size_t i = 0; i < engine::draft_origin_count; ++i)
+        out.sample({{"source", engine::draft_origin_names[i]}}, load(probe.drafts_taken[i]));
+}
+
 void write_scheduler(exposition& out, const engine::engine_probe& probe) {
     out.family("semantic_generations_total", "counter", "Generations by how they ended.");
     out.sample({{"outcome", "finished"}}, load(probe.requests_finished));
@@ -160,11 +171,7 @@ void write_scheduler(exposition& out, const engine::engine_probe& probe) {
     out.one("semantic_queue_wait_seconds", "gauge",
             "How long a request that came now would wait for its turn, by estimate.",
             load(probe.wait_estimate_ms) / 1000);
-    out.one("semantic_draft_tokens_total", "counter",
-            "Tokens of drafts that were run beside a known token.", load(probe.tokens_drafted));
-    out.one("semantic_draft_tokens_taken_total", "counter",
-            "Tokens of drafts that were what was drawn: each spared a pass.",
-            load(probe.drafts_taken));
+    write_drafts(out, probe);
     out.one("semantic_early_starts_total", "counter",
             "Prompts that were computed while their prefix was still being read from disk.",
             load(probe.early_starts));

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Drafts change when tokens come and never which: two servers, with --speculation on and off, give
-// the same answers, and a server that is killed while drafts are run leaves nothing of them.
+// the same answers, and a server that is killed while drafts are run leaves nothing of them. Each
+// dialect says what they came to, as the metrics do.
 
 import assert from 'node:assert/strict';
 
@@ -81,13 +82,29 @@ async function post(server, path, body, session) {
 
 const ask = async (...request) => JSON.parse(await post(...request));
 
-/** {drafted, taken}: tokens, as the metrics have them. */
+const sources = ['repeats', 'form'];
+
+/** {drafted, taken}: tokens of all sources, as the metrics have them. */
 async function drafts_of(server) {
   const metrics = await server.metrics();
-  return {
-    drafted: metrics.semantic_draft_tokens_total,
-    taken: metrics.semantic_draft_tokens_taken_total,
-  };
+  const counts = { drafted: 0, taken: 0 };
+  for (const source of sources) {
+    counts.drafted += metrics[`semantic_draft_tokens_total{source="${source}"}`];
+    counts.taken += metrics[`semantic_draft_tokens_taken_total{source="${source}"}`];
+  }
+  return counts;
+}
+
+/** The same of the `semantic.drafts` of an answer. */
+function sum_of(drafts = {}) {
+  const counts = { drafted: 0, taken: 0 };
+  for (const [source, count] of Object.entries(drafts)) {
+    assert.ok(sources.includes(source), source);
+    assert.ok(count.drafted > 0 && count.taken >= 0 && count.taken <= count.drafted);
+    counts.drafted += count.drafted;
+    counts.taken += count.taken;
+  }
+  return counts;
 }
 
 const args_of = (way) => ['--speculation', way];
@@ -97,24 +114,67 @@ for (const way of ['on', 'off'])
 
 await main(
   {
-    async 'answers are the same as without'() {
+    async 'answers are the same as without, and say what drafts came to as the metrics do'() {
       const random = make_random(7);
+      const said = { drafted: 0, taken: 0 };
+      const seen = new Set();
       // What a draft costs is measured: a busy machine may run none for a while.
-      const are_enough = async (count) =>
-        count >= 10 * rounds || (count >= rounds && (await drafts_of(servers.on)).taken > 0);
-      for (let number = 0; !(await are_enough(number)); ++number) {
+      const are_enough = (count) =>
+        count >= 10 * rounds || (count >= rounds && said.taken > 0 && seen.size === sources.length);
+      for (let number = 0; !are_enough(number); ++number) {
         const [path, body] = draw_request(random, number);
         const [one, other] = await Promise.all([
           ask(servers.on, path, body),
           ask(servers.off, path, body),
         ]);
         assert.deepEqual(one.choices, other.choices, JSON.stringify(body));
-        assert.deepEqual(one.usage, other.usage);
+        assert.equal(other.semantic.drafts, undefined);
+        for (const source of Object.keys(one.semantic.drafts ?? {})) seen.add(source);
+        const { drafted, taken } = sum_of(one.semantic.drafts);
+        said.drafted += drafted;
+        said.taken += taken;
+        const { accepted_prediction_tokens: accepted, ...details } =
+          one.usage.completion_tokens_details;
+        assert.equal(accepted ?? 0, taken);
+        assert.ok(taken < one.usage.completion_tokens);
+        assert.deepEqual({ ...one.usage, completion_tokens_details: details }, other.usage);
       }
-      const { taken, drafted } = await drafts_of(servers.on);
+      const { taken, drafted } = said;
       console.log(`        ${rounds} answers, ${taken} of ${drafted} tokens of drafts taken`);
-      assert.ok(taken > 0 && taken <= drafted);
+      assert.ok(taken > 0);
+      assert.deepEqual([...seen].sort(), [...sources].sort());
+      assert.deepEqual(said, await drafts_of(servers.on));
       assert.deepEqual(await drafts_of(servers.off), { drafted: 0, taken: 0 });
+    },
+
+    async 'each dialect says so, in a body and at the end of a stream'() {
+      const messages = [user(`Go on with this list.\n${list(12, 7)}`)];
+      const completion = { max_tokens: 60, min_tokens: 60, temperature: 0 };
+      const with_usage = { stream_options: { include_usage: true } };
+      const schema = { type: 'object', required: ['people'], properties: { people: PEOPLE } };
+      const form = { type: 'json_schema', name: 'people', schema };
+      const wires = [
+        ['/v1/completions', { ...opening, ...completion }, with_usage],
+        ['/v1/chat/completions', { messages, ...completion }, with_usage],
+        [
+          '/v1/messages',
+          { messages, max_tokens: 90, output_config: { format: { type: form.type, schema } } },
+        ],
+        ['/v1/responses', { input: messages, max_output_tokens: 90, text: { format: form } }],
+        ['/api/chat', { messages, format: schema, options: { num_predict: 90 } }],
+      ];
+      for (const [path, body, more] of wires)
+        for (const stream of [false, true]) {
+          let text, found;
+          for (let i = 0; i < 50 && !found; ++i) {
+            text = await post(servers.on, path, { ...body, ...(stream ? more : {}), stream });
+            found = text.match(/"drafts":(\{(?:"\w+":\{[^}]*\},?)+\})/);
+          }
+          assert.ok(found, `${path} ${stream}: ${text.slice(-600)}`);
+          const { taken } = sum_of(JSON.parse(found[1]));
+          if (more && taken > 0)
+            assert.match(text, new RegExp(`"accepted_prediction_tokens":${taken}\\b`), path);
+        }
     },
 
     async 'times between tokens are counted for each token that a reader has'() {

@@ -5,6 +5,8 @@
 
 #include <gtest/gtest.h>
 
+#include "protocol/openai/reply_fields.hpp"
+
 namespace semantic::protocol {
 namespace {
 
@@ -58,6 +60,31 @@ TEST(memory_object, names_the_bytes_that_were_written_when_a_save_has_ended) {
     const json::object whole = memory_object("a", {}, event);
     EXPECT_EQ(whole.at("agent"), "a");
     EXPECT_EQ(whole.at("bytes_written").at("turn"), 4096);
+}
+
+TEST(memory_object, says_what_drafts_came_to_by_source_where_some_were_run) {
+    engine::finished event;
+    event.drafts.add(engine::draft_origin::form, {9, 0});
+    EXPECT_EQ(ending_of(event), R"({"saved":false,"drafts":{"form":{"drafted":9,"taken":0}}})");
+    event.drafts.add(engine::draft_origin::repeats, {20, 15});
+    EXPECT_EQ(ending_of(event), R"({"saved":false,"drafts":{"repeats":{"drafted":20,"taken":15},)"
+                                R"("form":{"drafted":9,"taken":0}}})");
+}
+
+TEST(usage_object, counts_the_tokens_of_an_answer_that_came_by_drafts) {
+    engine::prompt_usage prompt;
+    prompt.prompt_tokens = 100;
+    engine::finished end;
+    end.output_tokens = 40;
+    EXPECT_EQ(json::serialize(openai::usage_object(prompt, end, 3).at("completion_tokens_details")),
+              R"({"reasoning_tokens":3})");
+    end.drafts.add(engine::draft_origin::repeats, {20, 15});
+    end.drafts.add(engine::draft_origin::form, {9, 2});
+    const json::object usage = openai::usage_object(prompt, end, 3);
+    EXPECT_EQ(usage.at("completion_tokens"), 40) << "a draft's tokens are counted once";
+    EXPECT_EQ(usage.at("total_tokens"), 140);
+    EXPECT_EQ(json::serialize(usage.at("completion_tokens_details")),
+              R"({"reasoning_tokens":3,"accepted_prediction_tokens":17})");
 }
 
 }  // namespace

@@ -259,10 +259,11 @@ void batch::take_drafts(const sampled_row& row) {
 void batch::end_drafts(std::span<const step_row> rows) {
     for (const step_row& row : rows) {
         const drafting::outcome came = row.run->end_draft();
-        probe_.tokens_drafted.fetch_add(static_cast<std::uint64_t>(came.count.drafted),
-                                        std::memory_order_relaxed);
-        probe_.drafts_taken.fetch_add(static_cast<std::uint64_t>(came.count.taken),
-                                      std::memory_order_relaxed);
+        const auto origin = static_cast<std::size_t>(came.origin);
+        probe_.tokens_drafted[origin].fetch_add(static_cast<std::uint64_t>(came.count.drafted),
+                                                std::memory_order_relaxed);
+        probe_.drafts_taken[origin].fetch_add(static_cast<std::uint64_t>(came.count.taken),
+                                              std::memory_order_relaxed);
     }
 }
 

@@ -114,6 +114,7 @@ void delivery::end_choice(sequence& run, finished last) {
             run.work_ptr(),
             choice_finished{run.choice(), last.why, last.stop_sequence, last.output_tokens});
     work.output_tokens += last.output_tokens;
+    work.drafts.add(run.drafted());
     if (run.choice() == 0) {
         publish_end(run, true);
         work.first_end = std::move(last);
@@ -125,6 +126,7 @@ void delivery::end_choice(sequence& run, finished last) {
         return;
     }
     work.first_end.output_tokens = work.output_tokens;
+    work.first_end.drafts = work.drafts;
     outputs_.commit_end({run.work_ptr(), work.first_end, work.remembered});
 }
 
@@ -135,12 +137,16 @@ void delivery::end_request(const job_ptr& work, generation_event last) {
             if (run->work_ptr() != work || sequences_.has_ended(*run)) continue;
             runs = true;
             work->output_tokens += run->output_tokens();
+            work->drafts.add(run->drafted());
             if (run->choice() == 0) publish_end(*run, false);
             mark_ended(*run);
         }
     bool waits = choices_.drop(work);
     if (!runs && !waits) return;  // it is over already
-    if (auto* end = std::get_if<finished>(&last)) end->output_tokens = work->output_tokens;
+    if (auto* end = std::get_if<finished>(&last)) {
+        end->output_tokens = work->output_tokens;
+        end->drafts = work->drafts;
+    }
     outputs_.commit_end({work, std::move(last), work->remembered});
 }
 

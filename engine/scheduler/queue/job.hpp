@@ -46,6 +46,7 @@ struct job {
     // Written by the step node, for requests with several choices.
     int choices_left = 1;
     int output_tokens = 0;    // of the complete choices
+    draft_usage drafts{};     // likewise
     finished first_end{};     // the end of choice 0, once that is complete
     bool remembered = false;  // choice 0 is complete and its memory is published
     /// Notes that the request has got its slot, and moves its deadline by the time it has waited:

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <chrono>
 #include <cstdint>
 #include <cstdio>
@@ -64,8 +65,25 @@ generation_request drawn_request(std::mt19937_64& random) {
     return request;
 }
 
-std::uint64_t taken_by(const bare_batch& runs) { return runs.probe_.drafts_taken; }
-std::uint64_t drafted_by(const bare_batch& runs) { return runs.probe_.tokens_drafted; }
+std::uint64_t sum_of(const std::array<std::atomic<std::uint64_t>, draft_origin_count>& counts) {
+    std::uint64_t sum = 0;
+    for (const auto& count : counts) sum += count;
+    return sum;
+}
+std::uint64_t taken_by(const bare_batch& runs) { return sum_of(runs.probe_.drafts_taken); }
+std::uint64_t drafted_by(const bare_batch& runs) { return sum_of(runs.probe_.tokens_drafted); }
+
+/// What the ends of all answers say of drafts is what the metrics count, by source.
+void expect_ends_say_what_is_counted(const bare_batch& runs) {
+    ASSERT_TRUE(runs.failures.empty()) << "which say nothing of their drafts";
+    draft_usage said;
+    for (const auto& [id, end] : runs.finishes) said.add(end.drafts);
+    for (std::size_t i = 0; i < draft_origin_count; ++i) {
+        const auto& [drafted, taken] = said.by_origin[i];
+        EXPECT_EQ(static_cast<std::uint64_t>(drafted), runs.probe_.tokens_drafted[i]);
+        EXPECT_EQ(static_cast<std::uint64_t>(taken), runs.probe_.drafts_taken[i]);
+    }
+}
 
 struct compared {
     bare_batch& plain;
@@ -221,6 +239,7 @@ void expect_same_answers(const storage::kv_recipe& recipe, int rounds, std::uint
     EXPECT_GT(taken_by(drafting), both.answers / 2) << "hardly anything was drafted";
     EXPECT_LT(drafting.probe_.steps, plain.probe_.steps);
     EXPECT_EQ(drafted_by(plain), 0u);
+    expect_ends_say_what_is_counted(drafting);
     EXPECT_EQ(drafting.pool().layout().has_states(), both.states > 0);
     EXPECT_EQ(plain.frames_held(), 0u);
     EXPECT_EQ(drafting.frames_held(), 0u);
@@ -320,6 +339,7 @@ void expect_same_when_left_at_any_place(const std::string& model, int step) {
         both.expect_same_answer(next);
     }
     EXPECT_GT(inside, 0) << "none left inside a draft";
+    expect_ends_say_what_is_counted(drafting);
     print_count(both);
 }
 
@@ -367,6 +387,7 @@ void expect_same_answers_of_preempted(const std::string& model, int rounds) {
     }
     EXPECT_GT(drafting.saves, plain.saves) << "nobody gave way";
     EXPECT_GT(taken_by(drafting), 0u);
+    expect_ends_say_what_is_counted(drafting);
     EXPECT_EQ(drafting.frames_held(), 0u);
     print_count(both);
 }
