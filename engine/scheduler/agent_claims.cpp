@@ -16,6 +16,7 @@ std::optional<failed> agent_claims::claim(const storage::agent_id& agent,
                                           storage::agent_leases::lease& lease) const {
     if (leases_ == nullptr) return std::nullopt;
     auto claimed = leases_->take(storage::shared_name_of(store_, agent));
+    // Null if another node has the agent, or if Redis does not answer.
     lease = std::move(claimed.mine);
     if (!claimed.is_elsewhere || when_held_ == held_elsewhere::serve) return std::nullopt;
     failed why{failure_kind::overloaded, "another server is at work on agent " + agent.str(),

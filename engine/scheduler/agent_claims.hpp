@@ -33,7 +33,7 @@ class agent_claims {
   private:
     const storage::agent_cache_store& store_;
     storage::agent_leases* const leases_;
-    const held_elsewhere when_held_;
+    const held_elsewhere when_held_;  // what a request gets if another node works on its agent
 };
 
 }  // namespace semantic::engine

@@ -25,6 +25,7 @@ void agent_refresh::begin(const job_ptr& work) {
 // second call on the parent's strand.
 void agent_refresh::refresh(const job_ptr& work, const storage::agent_id& agent) {
     const bool queued = outputs_.post(agent, [this, work, agent] {
+        // Only the agent that the request extends is claimed; its parent is only read.
         if (agent == *work->request.agent)
             if (auto why = claims_.claim(agent, work->lease))
                 return outputs_.refuse(work, std::move(*why));
@@ -33,6 +34,7 @@ void agent_refresh::refresh(const job_ptr& work, const storage::agent_id& agent)
             if (has_answered_.exchange(found.has_value()) && !found)
                 outputs_.warn("what other machines know of agents is not found: " +
                               found.error().what);
+            // Any other request has all its messages, and can continue from an older memory.
             if (!found && work->request.append)
                 return outputs_.refuse(work, {failure_kind::overloaded,
                                               "the newest memory of agent " + agent.str() +
@@ -47,6 +49,8 @@ void agent_refresh::refresh(const job_ptr& work, const storage::agent_id& agent)
             outputs_.arrive(work);
     });
     if (queued) return;
+    // The strand's queue is full. As after a failed refresh, only an append needs the newest
+    // memory.
     if (work->request.append)
         outputs_.refuse(work, {failure_kind::overloaded,
                                "the newest memory of agent " + agent.str() +

@@ -21,6 +21,7 @@ std::size_t bytes_of(const generation_request& request) {
     for (const std::string& each : request.form.choices) bytes += each.size();
     for (const placed_tool& each : request.chat.placed_tools)
         bytes += each.tool.description.size() + each.tool.parameters_json.size();
+    // Without calls in the answer, the form does not contain the tools' schemas.
     if (request.form.is_of_text() && !request.form.calls_too) return bytes;
     for (const tool_definition& tool : request.chat.callable_tools())
         bytes += tool.parameters_json.size();
@@ -33,6 +34,7 @@ void cancel_budget(const job& work) {
 
 failed shutting_down() { return {failure_kind::shutting_down, "the server is shutting down"}; }
 
+/// The end of a request that has not begun: no stop sequence, no tokens, no saved memory.
 finished ended(stop_reason why) { return {why, {}, 0, false}; }
 
 }  // namespace
@@ -168,6 +170,7 @@ void form_compiler::run() {
             std::erase_if(tenants_, [](const auto& each) { return each.second.running == 0; });
         lock.unlock();
         changed_.notify_all();
+        // Otherwise it was cancelled, late or refused meanwhile, and is reported already.
         if (is_open) report_(work, std::move(outcome));
         lock.lock();
     }
@@ -188,6 +191,7 @@ form_outcome form_compiler::outcome_of(generation_request& request) {
         if (form) return std::move(*form);
         return failed{failure_kind::bad_request, form.error().what, {}, part_of(request.form)};
     } catch (const storage::work_limit_exceeded& error) {
+        // The other limits, of steps and bytes, become errors in compile().
         const bool is_late = error.exceeded() == storage::work_limit_exceeded::limit::deadline;
         return ended(is_late ? stop_reason::deadline : stop_reason::cancelled);
     } catch (const std::exception& error) {

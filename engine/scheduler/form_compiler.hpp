@@ -64,17 +64,18 @@ class form_compiler {
   private:
     struct entry {
         job_ptr work;
-        bool is_long = false;
-        bool is_running = false;
+        bool is_long = false;     // its form has more than short_bytes_max
+        bool is_running = false;  // a thread compiles it
     };
     struct tenant_share {
-        int running = 0, long_running = 0;
-        int short_in_a_row = 0;
-        std::uint64_t served = 0;  // value of begun_ when its latest form was begun
+        int running = 0, long_running = 0;  // forms that threads compile now
+        int short_in_a_row = 0;             // begun since its latest long one
+        std::uint64_t served = 0;           // value of begun_ when its latest form was begun
     };
     using entries = std::list<entry>;
 
-    /// Requires, as all below: mutex_ is locked.
+    /// Requires, as all below: mutex_ is locked. Does nothing once a thread exists. Throws
+    /// std::system_error; the threads that started stay.
     void start_threads();
     /// Returns: the entry that a free thread works on next; open_.end() if none may run now.
     entries::iterator next_entry();
@@ -101,8 +102,8 @@ class form_compiler {
     entries open_;  // not reported yet, in order of arrival
     std::map<storage::tenant_id, tenant_share> tenants_;
     std::uint64_t begun_ = 0;  // forms so far
-    bool stopped_ = false;
-    bool ending_ = false;
+    bool stopped_ = false;     // from stop() to resume(): every job is refused
+    bool ending_ = false;      // in the destructor: the threads return
     std::vector<std::thread> threads_;
 };
 

@@ -111,7 +111,7 @@ struct scheduler::impl final : batch_outputs,
     // resolve them.
     std::atomic<int> inbound{0};
 
-    std::mutex jobs_mutex;
+    std::mutex jobs_mutex;  // guards jobs, open, next_id, draining and waits
     std::condition_variable jobs_changed;
     std::map<request_id, job_ptr> jobs;  // submitted, last event not yet delivered
     std::size_t open = 0;                // of them, those whose last event is not on its way yet
@@ -380,7 +380,7 @@ void scheduler::impl::deliver(const emission& message) {
 }
 
 // Lets go of the files that the request pinned. Deleting those that nobody else pins may block, so
-// the last references are destroyed on the agent's strand.
+// the last references are destroyed on the agent's strand; if its queue is full, here.
 void scheduler::impl::release_files(job& work) {
     auto all = std::exchange(work.outdated_files, {});
     if (work.files) all.push_back(std::exchange(work.files, nullptr));
@@ -480,7 +480,7 @@ void scheduler::impl::restore_prefix(const job_ptr& work) {
         inbound.fetch_add(1);
         step->try_put(prefix_ready{work, std::move(found)});
     };
-    auto lost = [](std::string why) {
+    auto lost = [](std::string why) {  // a prefix of no tokens: all are computed
         return storage::restored_prefix{{}, 0, 0, storage::shortfall::evicted, std::move(why), 0};
     };
     // This closure pins source and files itself: an early start releases the job's pins first.
@@ -574,7 +574,7 @@ void scheduler::cancel(request_id id) {
 }
 
 void scheduler::with_transient_hold(const std::function<void()>& action) {
-    impl_->hold_blocks();
+    impl_->hold_blocks();  // `held` releases them, also if action() throws
     const std::shared_ptr<void> held(nullptr, [this](void*) { impl_->release_blocks(); });
     action();
 }

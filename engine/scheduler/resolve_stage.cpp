@@ -84,6 +84,7 @@ storage::result<resolved_prompt> resolve_stage::resolve_prompt(job& work) {
         auto files = store_.keep_files(*prompt->source, prompt->reuse_tokens);
         using kept_files = storage::agent_cache_store::kept_files;
         if (files) work.files = std::make_shared<kept_files>(std::move(*files));
+        // After the last try the request continues unpinned: it computes the tokens whose files go.
         if (files || i == resolves_max) return prompt;
     }
 }

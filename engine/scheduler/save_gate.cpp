@@ -14,6 +14,7 @@ save_gate::~save_gate() {
     }
     changed_.notify_one();
     watcher_.join();
+    // `saved` is false until end_save() sets it.
     for (auto& [id, entry] : held_) ends_.deliver_end(entry.work, std::move(entry.last));
 }
 

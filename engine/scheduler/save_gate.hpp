@@ -60,8 +60,8 @@ class save_gate {
     receiver& ends_;
     std::mutex mutex_;
     std::condition_variable changed_;
-    std::map<request_id, held> held_;
-    bool is_patient_ = true;
+    std::map<request_id, held> held_;  // events that wait for their saves
+    bool is_patient_ = true;           // see set_patient()
     bool stopping_ = false;
     std::thread watcher_;
 };

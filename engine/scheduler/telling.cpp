@@ -24,6 +24,7 @@ void count_end(const job& work, const generation_event& last, engine_probe& prob
 /// The activity feed's record of a request that has ended with the event `last`.
 request_ended end_of(const job& work, const generation_event& last) {
     request_ended end{work.id, work.request.tenant, work.request.agent};
+    // A branch of a conversation gets an agent of its own. Refused requests have no prompt.
     if (work.prompt) end.agent = work.prompt->agent;
     if (const auto* whole = std::get_if<finished>(&last)) {
         end.why = to_string(whole->why);

@@ -39,7 +39,7 @@ void admitter::admit(bool transient_holds) {
         heads_.plan();  // others may share the head of the request that has just begun
         switch (next_candidate(load(transient_holds))) {
             case candidate::none:
-                pool_.budget().wait(pool_, 0);
+                pool_.budget().wait(pool_, 0);  // out of the queue: nothing is wanted
                 return;
             case candidate::preempted:
                 if (!resume_oldest(transient_holds)) return;
@@ -52,6 +52,8 @@ void admitter::admit(bool transient_holds) {
 }
 
 batch_load admitter::load(bool transient_holds) const {
+    // Requests that wait for a shared head are no candidates yet. A sequence whose memory is being
+    // read has its slot already. `has_turn` stays false: only batch::relieve() takes a turn.
     return {places_,
             sequences_.running().size(),
             starts_.restoring().size() + sequences_.count_returning(),
@@ -132,7 +134,7 @@ bool admitter::make_room(const frame_demand& wanted, bool transient_holds) {
         switch (decide_admission(now, fits(need, wanted.kept), released)) {
             case admission::admit:
                 pool_.budget().set_busy(pool_, true);  // before the step's run, which takes long
-                pool_.budget().wait(pool_, 0);
+                pool_.budget().wait(pool_, 0);         // out of the queue
                 return true;
             case admission::wait:
                 if (is_queued || !now.others_busy) return wait_for_others(now);
@@ -177,6 +179,7 @@ bool admitter::forget_unsaved_of_preempted() {
         const storage::agent_id& agent = run->work().prompt->agent;
         const auto memory = store_.inspect(agent);
         if (!memory || !memory->dirty || memory->frames_held == 0) continue;
+        // An empty memory takes the place of the dirty one, and so frees its frames.
         store_.put(storage::agent_state{agent});
         any = true;
     }
@@ -185,6 +188,7 @@ bool admitter::forget_unsaved_of_preempted() {
 
 bool admitter::release_waiting_blocks(const job* spared) {
     if (waiting_.release_saved_blocks(spared)) return true;
+    // Both are called: each may have blocks.
     const bool any = waiting_.release_blocks(spared);
     return choices_.release_blocks() || any;
 }

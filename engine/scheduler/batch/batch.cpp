@@ -74,6 +74,7 @@ void batch::add(job_ptr work) {
 }
 
 void batch::arriving(const job_ptr& work, storage::restored_prefix begun) {
+    // `false`, here and in begin_choices(): whether saves hold blocks makes no difference to these.
     if (may_start_early(admitter_.load(false))) starter_.begin_early(work, std::move(begun));
 }
 
@@ -93,6 +94,8 @@ bool batch::run_step() {
     return more;
 }
 
+// One step: ends what is to stop, gives slots to those that wait, and runs one pass for the rows
+// that have frames. Returns: as run_step().
 bool batch::step() {
     // Asked first: a save or look-up that ends from now on is followed by another step.
     const bool transient_holds = outputs_.are_blocks_held();
@@ -106,6 +109,7 @@ bool batch::step() {
         pool_.budget().end_turn(pool_);  // the turn was given for an answer that has ended
     admitter_.admit(transient_holds);
     tell_waiting();
+    // A prefix that has been read, or memory that comes free, causes another step.
     if (sequences_.running().empty()) return false;
     const std::vector<step_row> rows = rows_.choose(sequences_, heads_.planned(), model_.cost());
     if (rows.empty()) {
@@ -124,6 +128,7 @@ bool batch::step() {
     run_rows(rows);
     if (watched) publish_step(*watched, std::chrono::steady_clock::now() - began);
     sequences_.remove_ended();
+    // Again: choices that ended in this step have left their slots.
     begin_choices();
     return has_work();
 }
@@ -141,6 +146,7 @@ void batch::tell_waiting() {
         }
         const double each = model_.cost().prefill_seconds(head->position).value_or(0.0);
         const double about = std::ceil(each * (head->end - head->position));
+        // 1: the reader of the head is all that comes before this request.
         outputs_.announce_wait(work, {1, std::chrono::seconds(static_cast<std::int64_t>(about))});
     }
 }
@@ -175,6 +181,7 @@ void batch::end_stopped() {
                 stopping.emplace_back(run->work_ptr(), *stop);
     for (const auto& open : open_choices_)
         if (auto stop = open.work->wants_to_stop()) stopping.emplace_back(open.work, *stop);
+    // end_request() puts the number of tokens into `finished`.
     for (auto& [work, stop] : stopping) delivery_.end_request(work, finished{stop, {}, 0, false});
     sequences_.remove_ended();
 }
@@ -293,6 +300,8 @@ bool batch::relieve(bool others_were_busy) {
         decided = decide_relief(now, true, inbound);
     }
     if (decided == relief::wait) return wait_for_others();
+    // With relief::end_answer the answer still goes on if memory may come free, or if the shared
+    // tail can be given up.
     if (decided == relief::preempt_youngest)
         preempt_youngest();
     else if (others_may_give_way() || sequences_.running().front()->drop_shared_tail())

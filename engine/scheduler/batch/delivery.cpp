@@ -23,6 +23,7 @@ void delivery::take_token(sequence& run, std::span<const float> logits) {
     bool first = run.output_tokens() == 0;
     if (first && run.choice() == 0) finish_prompt(run, logits);
     sequence::accepted out = run.accept(logits);
+    // 0 if the request wanted no token, only its prompt read.
     if (run.output_tokens() > 0) {
         probe_.tokens_decoded.fetch_add(1, std::memory_order_relaxed);
         if (!first)
@@ -66,7 +67,7 @@ void delivery::finish_prompt(sequence& run, std::span<const float> logits) {
                       memory.blocks,
                       {logits.begin(), logits.end()},
                       run.seed(),
-                      1,
+                      1,  // the next choice; choice 0 runs
                       memory.states.empty() ? nullptr : memory.states.back().state});
     publish(run, std::move(memory));
     if (!work.drops_memory())
@@ -93,6 +94,7 @@ void delivery::publish_preempted(sequence& run) {
         return;
     const auto memory = store_.find(run.work().prompt->agent);
     const int place = memory ? find_resumable(*memory, run.tokens()) : 0;
+    // A memory that ends shortly before is enough: the few tokens after it are computed again.
     if (position - place >= head_tokens_min) publish(run, run.snapshot_to_return());
 }
 
@@ -121,6 +123,7 @@ void delivery::end_choice(sequence& run, finished last) {
     }
     mark_ended(run);
     if (--work.choices_left > 0) {
+        // Other choices still run: this memory is saved now, and not only at the request's end.
         if (run.choice() == 0 && work.remembered && !work.drops_memory())
             outputs_.save_agent(work.prompt->agent, storage::save_extent::everything);
         return;

@@ -67,6 +67,7 @@ void head_sharing::count_waits() {
     probe_.head_waiting.store(static_cast<std::int64_t>(waits_.size()), std::memory_order_relaxed);
 }
 
+// A sequence that waits keeps its slot and runs no chunk; a waiting request gets no slot.
 void head_sharing::make_plan() {
     plan_ = {};
     std::vector<holder> holders;
@@ -124,6 +125,7 @@ head_sharing::remembered head_sharing::find_longest(const resolved_prompt& promp
     std::size_t bytes = 0;  // that the best one's tokens spell
     for (storage::prefix_neighbour& other :
          store_.closest(prompt.agent.tenant(), prompt.text, neighbours_max)) {
+        // The neighbours come in falling order of common bytes, so no later one is longer.
         if (other.common_bytes <= bytes) break;
         const auto& tokens = other.state->tokens;
         const auto parting = std::ranges::mismatch(tokens, prompt.tokens).in1;
@@ -143,6 +145,7 @@ void head_sharing::look_again(job& work) {
     if (work.looked_at == deliver_.publications()) return;
     work.looked_at = deliver_.publications();
     const remembered found = find_longest(prompt);
+    // If its files cannot be pinned the request keeps the source that it has.
     if (found.tokens - prompt.reuse_tokens >= head_tokens_min) take_source(work, found);
 }
 
@@ -179,6 +182,7 @@ bool head_sharing::look_again(sequence& run) {
 }
 
 void head_sharing::look_again() {
+    // A sequence that runs alone shares a head with no other one.
     if (sequences_.running().size() < 2) return;
     for (const auto& run : sequences_.running())
         if (is_reading(*run) && !sequences_.is_early(*run)) look_again(*run);

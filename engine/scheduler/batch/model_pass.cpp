@@ -44,6 +44,7 @@ std::vector<sampled_row> model_pass::run(std::span<const step_row> rows,
             logits += vocabulary_ * wanted[i].size();
         }
         if (run->prompt_done()) {
+            // A draft token is a row of its own, and costs as much as one more sequence.
             pass.decoding += 1 + drafts;
             continue;
         }
@@ -65,6 +66,7 @@ std::vector<sampled_row> model_pass::run(std::span<const step_row> rows,
 }
 
 std::vector<sampled_row> model_pass::run_forms(std::span<const sampled_row> waiting) {
+    // No pass ran, so the forms delay no answer.
     return draw({waiting.begin(), waiting.end()}, {.is_alone = true});
 }
 
@@ -90,6 +92,7 @@ std::vector<sampled_row> model_pass::draw(std::vector<sampled_row> rows, const f
     all.threads = oneapi::tbb::this_task_arena::max_concurrency();
     for (const sampled_row& row : rows) all.held += row.run->has_form() ? 1 : 0;
     const std::int64_t form_work = form_share(all);
+    // Not of bool, whose elements share bytes: several threads write.
     std::vector<char> is_drawn(rows.size());
     oneapi::tbb::parallel_for(std::size_t{0}, rows.size(), [&](std::size_t i) {
         is_drawn[i] = rows[i].run->draw_ahead(rows[i].logits, form_work) ? 1 : 0;

@@ -95,6 +95,7 @@ drafting& sequence::open_drafting() {
 }
 
 void sequence::prepare_drafts() {
+    // Such a request has only its prompt read: no token follows that a draft could guess.
     if (work_->request.max_tokens == 0) return;
     open_drafting().catch_up(tokens_);
 }
@@ -118,6 +119,7 @@ bool sequence::take_drafted() {
 }
 
 void sequence::step_has_run(int drafts, std::function<void(int count)> rewind) {
+    // Only recurrent states are settled. Of KV, cache_ does not count the refused drafts' rows.
     if (!pool_.layout().has_states() || drafts == 0) return step_has_run();
     const int first = cache_.token_count() - 1;  // a draft follows one known token
     open_step_ = {first, 1 + drafts, std::move(rewind)};
@@ -154,12 +156,14 @@ bool sequence::reaches_end(int count) const {
 }
 
 bool sequence::draw_ahead(std::span<const float> logits, std::int64_t form_work) {
+    // Nothing to draw: accept() ends the request without a token.
     if (work_->request.max_tokens == 0) return true;
     try {
         if (constraint_) constraint_->begin_slice(form_work);
         draw(logits);
         if (work_->request.top_scores) open_draw_.scores = scores_of(logits, *open_draw_.token);
     } catch (const grammar_unfinished&) {
+        // In a later call `logits` is kept_logits_ itself.
         if (kept_logits_.empty()) kept_logits_.assign(logits.begin(), logits.end());
         return false;
     } catch (const std::exception&) {
@@ -214,6 +218,7 @@ std::span<const float> sequence::without_ends(std::span<const float> logits) {
     const bool none_ends = output_tokens_ < wanted.min_tokens;
     if (!none_ends && !wanted.ignores_end) return logits;
     open_logits_.assign(logits.begin(), logits.end());
+    // `ignores_end` leaves the request's own stop tokens in force.
     for (token_id token : none_ends ? stop_tokens_ : rules_.stop_tokens)
         if (auto index = static_cast<std::size_t>(token); index < open_logits_.size())
             open_logits_[index] = -std::numeric_limits<float>::infinity();
@@ -305,6 +310,7 @@ int sequence::tokens_most() const {
     return static_cast<int>(std::min(known + left, room));
 }
 
+// Requires: the request asked for scores (top_scores).
 token_scores sequence::scores_of(std::span<const float> logits, token_id token) const {
     token_scores scores = score_tokens(logits, token, *work_->request.top_scores);
     auto spell = [this](scored_token& one) {
@@ -323,6 +329,7 @@ void sequence::give_back_blocks() {
     drafting_.reset();
     go_on_from({}, 0);
     states_.reset();
+    // 0: the next search runs even if nothing was published since the last.
     looked_at = 0;
 }
 
@@ -360,6 +367,7 @@ storage::agent_state sequence::snapshot_at_end() {
         return state;
     }
     storage::message_end end = end_of_answer(state);
+    // The answer cannot be noted: a manifest takes no longer rest.
     if (end.rest.size() > storage::message_rest_bytes_max) return state;
     state.notes[last_answer_note] =
         encode_answer({work_->prompt->answer_begin(), end.tokens, end.rest});
@@ -425,6 +433,7 @@ storage::agent_state sequence::snapshot(std::vector<storage::kv_block_parts> blo
     state.created = now;
     state.last_used = now;
     state.notes = work_->prompt->notes;
+    // It said that the memory that was continued ends within its prompt.
     state.notes.erase(partly_read_note);
     if (count > 0 && count < work_->prompt->tokens.size())
         state.notes[partly_read_note] = std::to_string(count);

@@ -204,9 +204,9 @@ class sequence {
     const std::vector<token_id> stop_tokens_;  // the model's and the request's, sorted
     std::vector<float> open_logits_;           // scratch of without_ends()
     std::optional<output_constraint> constraint_;
-    utf8_stream utf8_;
-    stop_matcher stops_;
-    std::string stop_sequence_;
+    utf8_stream utf8_;              // the bytes of a character whose last ones are still to come
+    stop_matcher stops_;            // text that may be the start of a stop sequence
+    std::string stop_sequence_;     // the one that ended the answer; empty: none
     std::vector<token_id> forced_;  // tokens that come next without being drawn, in reverse order
     /// How far the draw of the next token has come: the form may need several steps to decide.
     struct open_draw {

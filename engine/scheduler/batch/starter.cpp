@@ -147,6 +147,7 @@ void starter::announce(const job_ptr& work) {
     count_usage(usage, probe_);
     probe_.queue_time.observe(
         std::chrono::duration<double>(*work->admitted - work->submitted).count());
+    // The sequence has the blocks that it shares; the source would keep the others in the pool.
     work->prompt->source.reset();
     probe_.feed->publish([&] {
         return request_admitted{work->id, work->prompt->agent, usage,
@@ -170,6 +171,7 @@ bool starter::take_back(const job_ptr& work, storage::restored_prefix& found) {
     if (run == nullptr) return false;
     revoke_early();
     const auto memory = std::exchange(work->prompt->source, nullptr);
+    // Without any token read, it computes all of them.
     if (found.tokens > 0) run->go_on_from(std::move(found), memory->states);
     run->returns = false;
     sequences_.resume(*run);
@@ -214,6 +216,7 @@ void starter::begin_choice(const open_choices::prompt_end& prompt) {
         std::make_unique<sequence>(prompt.work, prompt.next, prompt.blocks, tokens, pool_,
                                    tokenizer_, answers_, prompt.seed, prompt.state));
     probe_.running.fetch_add(1, std::memory_order_relaxed);
+    // If draw_ahead() returns false the choice waits for its form, and a later step draws.
     if (prompt.has_prompt() && run.draw_ahead(prompt.logits, form_share_least))
         deliver_.take_token(run, prompt.logits);
 }

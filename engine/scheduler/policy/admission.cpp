@@ -9,6 +9,7 @@ namespace semantic::engine {
 
 std::size_t frames_for_prompt(const storage::kv_layout& layout, const chunk_policy& chunks,
                               int prompt_tokens, int reused) {
+    // One token more: the answer's first.
     return layout.frames_for(prompt_tokens + 1,
                              std::min(prompt_tokens - reused, chunks.min_tokens));
 }

@@ -10,6 +10,8 @@ namespace {
 
 // Drafts must make tokens come faster by this factor: the measured costs are not exact.
 constexpr double gain_least = 1.03;
+// How far a chance moves towards 1 or 0 with each token that was right or wrong, and back to its
+// initial value with each draft that was not run.
 constexpr double newest_run_share = 0.125;
 constexpr double forgotten_share = 1.0 / 64;
 constexpr std::size_t band_first = 2;  // the bit width of 3, the shortest match

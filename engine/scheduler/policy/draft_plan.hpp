@@ -55,9 +55,10 @@ class draft_trust {
     void forget(std::size_t alike) noexcept;
 
   private:
+    // Initial chances, by band: 3 tokens alike, 4 to 7, 8 to 15, 16 to 31, and more.
     static constexpr std::array<double, 5> at_first{0.4, 0.55, 0.75, 0.85, 0.9};
     static std::size_t band_of(std::size_t alike) noexcept;
-    std::array<double, at_first.size()> chances_ = at_first;
+    std::array<double, at_first.size()> chances_ = at_first;  // by band
 };
 
 }  // namespace semantic::engine

@@ -46,8 +46,10 @@ std::vector<planned_place> plan_places(const prompt_places& prompt, int known, i
     for (std::size_t i = messages - std::min(messages, messages_max); i < messages; ++i)
         add(prompt.messages[i], false);
     add(prompt.generation, false);
+    // The places so far: steps of the ladder are compared with these, and not with each other.
     std::vector<int> others;
     for (const planned_place& each : places) others.push_back(each.tokens);
+    // A step so near to the prompt's end is left out: the memory's end, which follows, is kept.
     const int end = prompt_tokens - rules.ladder / ladder_share;
     for (int step = known / rules.ladder * rules.ladder + rules.ladder; step <= end;
          step += rules.ladder) {
@@ -56,6 +58,7 @@ std::vector<planned_place> plan_places(const prompt_places& prompt, int known, i
         });
         if (!is_close) add(step, false);
     }
+    // Of equal places the root comes first, so that it is the one that stays.
     std::ranges::sort(places, [](const planned_place& a, const planned_place& b) {
         return a.tokens != b.tokens ? a.tokens < b.tokens : a.is_root && !b.is_root;
     });
@@ -93,6 +96,7 @@ std::vector<bool> choose_places(std::span<const place_entry> places, const place
             const int gap = gap_without(places, kept, i);
             if (!least || gap <= gap_without(places, kept, *least)) least = i;
         }
+        // There is one, because more than the newest two are left.
         kept[*least] = false;
     }
     return kept;

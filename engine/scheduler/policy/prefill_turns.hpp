@@ -26,11 +26,11 @@ class prefill_turns {
   private:
     struct turn {
         std::uint64_t number = 0;  // of the tenant's last chunk; 0: it had none
-        request_id last = 0;
+        request_id last = 0;       // the request of that chunk
     };
     turn turn_of(const storage::tenant_id& tenant) const;
 
-    std::uint64_t chunks_ = 0;
+    std::uint64_t chunks_ = 0;  // that ran so far
     std::map<storage::tenant_id, turn> turns_;
 };
 

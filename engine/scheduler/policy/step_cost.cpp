@@ -9,6 +9,7 @@ namespace semantic::engine {
 
 namespace {
 
+// The weight of the newest step in a mean.
 constexpr double newest_step_share = 0.25;
 // Of a step with twice as many rows as any before it: reading the weights costs no more.
 constexpr double untried_growth = 1.25;

@@ -9,6 +9,7 @@ namespace semantic::engine {
 
 namespace {
 
+// The weight of the newest request in the mean.
 constexpr double newest_wait_share = 0.1;
 
 }  // namespace
@@ -26,6 +27,7 @@ double wait_estimate::seconds(int ahead, int places) const {
 
 queued wait_estimate::place_behind(std::size_t open, int places) const {
     const int ahead = static_cast<int>(open) - places;
+    // A slot is free: the request begins at once.
     if (ahead < 0) return {};
     return {ahead, whole_seconds(ahead, places)};
 }

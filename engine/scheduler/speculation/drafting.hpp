@@ -67,9 +67,9 @@ class drafting {
     std::array<std::unique_ptr<draft_source>, draft_origin_count> sources_;  // by draft_origin
     form_drafts* form_;                            // sources_[draft_origin::form]; may be null
     draft_origin origin_ = draft_origin::repeats;  // of the draft
-    std::vector<storage::token_id> draft_;
+    std::vector<storage::token_id> draft_;         // of the latest look()
     std::vector<storage::token_id> running_;
-    int taken_ = 0;
+    int taken_ = 0;      // draft tokens of running_ that were drawn
     draft_usage usage_;  // without the draft that is being run
 };
 

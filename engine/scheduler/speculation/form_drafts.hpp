@@ -32,7 +32,7 @@ class form_drafts : public draft_source {
     /// kept_bytes_max it forgets all states but the current one.
     static constexpr std::size_t automaton_bytes_max = std::size_t{384} << 10;
     static constexpr std::size_t kept_bytes_max = std::size_t{192} << 10;
-    static constexpr std::size_t habits_max = 512;
+    static constexpr std::size_t habits_max = 512;  // entries of habits_, and of followers_
     /// Bytes that are guessed between two choices at most.
     static constexpr std::size_t way_bytes_max = 128;
 
@@ -92,8 +92,8 @@ class form_drafts : public draft_source {
     bool is_at_end_ = false;   // at_ is after all tokens of the latest catch_up()
     std::unordered_map<state, habit> habits_;            // key: look_alike()
     std::unordered_map<token_id, followers> followers_;  // key: the token before
-    learned_chance chance_{0.8};
-    bool has_guessed_ = false;
+    learned_chance chance_{0.8};                         // of a guessed token to be right
+    bool has_guessed_ = false;  // the latest guess() had tokens, and learn() was not called
 };
 
 }  // namespace semantic::engine

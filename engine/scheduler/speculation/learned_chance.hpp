@@ -20,8 +20,8 @@ class learned_chance {
     void forget() noexcept { now_ += forgotten_share * (at_first_ - now_); }
 
   private:
-    static constexpr double newest_share = 0.125;
-    static constexpr double forgotten_share = 1.0 / 64;
+    static constexpr double newest_share = 0.125;        // of the way to 1 or 0, a token
+    static constexpr double forgotten_share = 1.0 / 64;  // of the way to the initial value
     double at_first_;
     double now_;
 };
