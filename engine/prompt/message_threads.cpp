@@ -85,6 +85,7 @@ storage::result<resolved_prompt> message_threads::resume(const generation_reques
     marked_text text = remembered_text(tokenizer_, *memory, end->tokens);
     text.write(end->rest);
     const std::size_t said = text.size();
+    // Without a note the answer counts as empty: only the names of its calls are read.
     const std::size_t begin =
         std::min(begin_of(note_of(*memory, answers_note), *request.continues).value_or(said), said);
     std::vector<std::string> changes;
@@ -95,6 +96,7 @@ storage::result<resolved_prompt> message_threads::resume(const generation_reques
 
     text.append(*tail);
     resolved_prompt prompt{memory->id, text.bytes(), text.content()};
+    // The caller of a refused prompt reads only `refused`: it needs no tokens and no notes.
     if (const std::int64_t excess = bound ? bound->excess_of(prompt.text) : 0; excess > 0) {
         prompt.refused = bound->refusal(excess);
         return prompt;
@@ -109,6 +111,7 @@ storage::result<resolved_prompt> message_threads::resume(const generation_reques
     prompt_source source{memory, {}, true};
     source.match.kind = match_kind::extend;
     source.match.tokens = end->tokens;
+    // No text is compared: the prompt was made from this memory, up to the end of the answer.
     source.match.common_bytes = said;
     tokenise(tokenizer_, source, prompt);
     mark_turns(template_, source, request.chat.end, prompt);

@@ -94,6 +94,7 @@ storage::result<marked_text> render_after_answer(const chat_template& family, st
     conversation chat;
     chat.end = later.end;
     chat.template_values = later.template_values;
+    // A conversation begins with a user's message; nothing before the mark is used.
     chat.messages.push_back({role::user, {text_part{"-"}}});
     chat.messages.push_back(stand_in(family, said, results));
     chat.messages.insert(chat.messages.end(), more.begin(), more.end());

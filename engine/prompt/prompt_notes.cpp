@@ -31,6 +31,7 @@ bool take_number(std::string_view& from, std::size_t& number) {
     return true;
 }
 
+// Requires: `notes` has the key, as those of notes_of() have.
 bool same_note(const storage::agent_state& state, const std::map<std::string, std::string>& notes,
                const char* key) {
     auto found = state.notes.find(key);
@@ -64,6 +65,7 @@ std::string note_of(const storage::agent_state& state, const char* key) {
 std::size_t canonical_tokens(const storage::agent_state& state) {
     const std::string note = note_of(state, canonical_note);
     std::size_t tokens = 0;
+    // Without a valid note `tokens` stays 0.
     std::from_chars(note.data(), note.data() + note.size(), tokens);
     return std::min(tokens, state.tokens.size());
 }

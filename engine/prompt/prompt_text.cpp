@@ -49,6 +49,7 @@ storage::result<marked_text> prompt_text(const tokenizer& words, const chat_temp
     const bool renders_whole = !request.append || !own || own->tokens.empty();
     if (renders_whole) {
         if (!request.text) return chat.render_marked(request.chat, options, changes);
+        // A raw prompt gets the BOS token if it lacks it; `false`: none of it is content.
         const std::string bos = chat.bos();
         return marked_text(request.text->starts_with(bos) ? *request.text : bos + *request.text,
                            false);

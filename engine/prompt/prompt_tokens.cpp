@@ -81,6 +81,7 @@ class text_bound::counter {
             tokens_ += std::max<std::int64_t>(count - tokens_at_cuts, 0);
         }
     }
+    // Equal is too many: the answer needs a token, too.
     std::int64_t excess() const { return tokens_ >= bound_.context_tokens_max_ ? tokens_ : 0; }
 
   private:
@@ -219,12 +220,14 @@ prompt_places find_places(const conversation& chat, const resolved_prompt& promp
         if (found != prompt.content.end()) places.root = place_before(prompt, found->begin, words);
         break;
     }
+    // As many as plan_places() uses.
     std::size_t left = 2;  // of the latest messages
     auto range = prompt.content.rbegin();
     for (auto said = chat.messages.rbegin(); said != chat.messages.rend() && left > 0; ++said) {
         const std::string_view opening = opening_of(*said);
         if (opening.empty()) continue;
         --left;
+        // Searched from the end, each before the message that follows it.
         const auto found = std::find_if(range, prompt.content.rend(), [&](const text_range& each) {
             return begins(each, opening);
         });

@@ -147,6 +147,8 @@ storage::result<resolved_prompt> resolver::resolve(const generation_request& req
     const std::int64_t excess = request.text ? 0 : bound_.excess_of(request.chat);
     if (excess > 0) return refusal(request, excess);
     if (!request.chat.placed_tools.empty()) {
+        // Few tools: many were written before, within the request's own budget (form_compiler). The
+        // request that is resolved then has none left.
         generation_request completed = request;
         storage::work_budget budget;
         if (auto ok = write_late_tools(completed.chat, budget); !ok) return ok.error();
@@ -159,6 +161,7 @@ storage::result<resolved_prompt> resolver::resolve(const generation_request& req
     generation_request reading = request;
     reading.chat.end = prompt_end::inside_message;
     auto prompt = resolve_conversation(reading, busy);
+    // Not every template can end inside a message: then the prompt ends as one for an answer.
     if (!prompt) return resolve_conversation(request, busy);
     prompt->ends_in_message = true;
     return prompt;
@@ -182,6 +185,7 @@ storage::result<resolved_prompt> resolver::resolve_conversation(const generation
 }
 
 resolved_prompt resolver::refusal(const generation_request& request, std::int64_t excess) const {
+    // Nothing is stored for a refused prompt, so a new agent need not belong to the tenant.
     resolved_prompt prompt{request.agent ? *request.agent : new_anonymous_id()};
     prompt.refused = bound_.refusal(excess);
     return prompt;
@@ -198,6 +202,7 @@ void resolver::take_notes(const generation_request& request, const render_option
                           const storage::agent_state* own, const prompt_source& source,
                           resolved_prompt& prompt) const {
     // A request that appends has no system text and tools of its own: the agent's notes stay.
+    // merge() keeps the notes of tokenise().
     prompt.notes.merge(appends_to(request, own) ? std::map(own->notes) : notes_of(request.chat));
     prompt.notes.erase(forked_note);
     if (template_.prints_day()) prompt.notes.emplace(day_note, options.date);
@@ -233,6 +238,8 @@ void resolver::explain_miss(const generation_request& request, const storage::ag
     const marked_text text(prompt.text, prompt.content);
     searched_prompt asked = memories_.search_for(text);
     const std::size_t common = source_search::common_with(*own, asked);
+    // A new fork's memory may be longer than the fork (forked_note): the prompt has all of the
+    // fork.
     if (const auto place = forked_at(*own); place && common >= *place) return;
     const bool shares_text = storage::common_prefix_bytes(own->text, prompt.text) > 0;
     prompt.why = prompt.reuse_tokens == 0 && shares_text ? miss_reason::too_short
@@ -268,6 +275,7 @@ storage::result<int> resolver::count_continued(const generation_request& request
     }
     auto prompt = threads_.resume(request, &bound_);
     if (!prompt) return prompt.error();
+    // text_bound::refusal() always sets `excess`.
     if (prompt->refused) return static_cast<int>(prompt->refused->excess->tokens);
     return static_cast<int>(prompt->tokens.size());
 }

@@ -51,6 +51,7 @@ stored_prefix prefix_of(const storage::agent_state& state) {
 storage::agent_id new_anonymous_id() {
     thread_local std::random_device entropy;
     std::uint64_t value = (static_cast<std::uint64_t>(entropy()) << 32) | entropy();
+    // The prefix and hexadecimal digits are always a valid id.
     return *storage::agent_id::parse(std::string(anonymous_prefix) + storage::hex_of(value));
 }
 
@@ -80,6 +81,7 @@ bool searched_prompt::is_safe(std::size_t at) {
 // result has the unknown token, which has no text.
 bool searched_prompt::spells_rest_of_character(std::size_t at) const {
     std::size_t end = at;
+    // A character has at most 3 bytes after its first.
     while (end - at < 3 && is_inside_character(text_, end)) ++end;
     const std::string_view rest = text_.substr(at, end - at);
     std::string spelled;

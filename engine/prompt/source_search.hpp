@@ -74,9 +74,9 @@ class searched_prompt {
     const tokenizer& words_;
     const marked_text& prompt_;
     std::string_view text_;
-    std::optional<std::vector<control_token>> control_;
-    std::map<std::size_t, bool> safe_;  // answers of is_safe(), by byte offset
-    std::shared_ptr<const tokenised_text> tokens_;
+    std::optional<std::vector<control_token>> control_;  // made by the first view()
+    std::map<std::size_t, bool> safe_;                   // answers of is_safe(), by byte offset
+    std::shared_ptr<const tokenised_text> tokens_;       // null until tokens() is called
 };
 
 /// Whether another request extends an agent right now.

@@ -59,6 +59,7 @@ std::string told_day::day_for(const generation_request& request) const {
         std::string noted = note_of(*own, day_note);
         return noted.empty() ? today_() : noted;
     }
+    // Without an answer in it the conversation is new.
     if (opening_of(request.chat).messages.size() == request.chat.messages.size()) return today_();
     std::set<std::string, std::greater<>> days;  // the latest first
     for (const storage::agent_summary& other : store_.list(request.tenant))

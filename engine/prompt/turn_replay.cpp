@@ -103,8 +103,8 @@ class shown_turn {
     }
 
     spoken_turn said_;
-    std::string open_;  // text up to the next call
-    std::optional<spoken_call> begun_;
+    std::string open_;                  // text up to the next call
+    std::optional<spoken_call> begun_;  // a call whose end has not come yet
 };
 
 /// Returns: the contents of a turn in each way in which clients may have been shown it. `sampled`:
@@ -220,7 +220,8 @@ std::uint64_t mixed(std::uint64_t hash, std::string_view text) {
 }
 
 /// A hash that is equal for values for which is_same() is true. Recursion is as deep as the value,
-/// which the parser limits.
+/// which the parser limits. Each kind of value begins with another number, so that 0 and false
+/// differ.
 std::uint64_t hash_of(const json::value& value) {
     if (value.is_number()) return mixed(1, std::hash<double>{}(value.to_number<double>()));
     if (value.is_string()) return mixed(2, std::string_view(value.get_string()));
@@ -238,7 +239,7 @@ std::uint64_t hash_of(const json::value& value) {
 std::uint64_t text_hash_of(const spoken_turn& turn) { return mixed(0, turn.text); }
 
 /// A hash that is equal for turns for which is_same() is true, so that a turn is compared with few
-/// others.
+/// others. Leaves out the reasoning, which a client may leave out, too.
 std::uint64_t hash_of(const spoken_turn& turn) {
     std::uint64_t hash = mixed(turn.calls.size(), turn.text);
     for (const spoken_call& call : turn.calls) {
