@@ -69,7 +69,9 @@ struct head_sums {
     query_moments queries;
 };
 
-/// Adds the captured keys and queries of one head, for the rows [begin, end) of a step.
+/// Adds the captured keys and queries of one head, for the rows [begin, end) of a step. `keys`,
+/// `queries`: as transformer::capture() has filled them, one layer after the other, each
+/// [means_step, layer.keys()] and [means_step, layer.queries()].
 void add_rows(head_sums& sums, const float* keys, const float* queries, int begin, int end) {
     const layer_heads& layer = sums.layer;
     const std::size_t dim = as_size(layer.dim), group = as_size(layer.heads / layer.kv_heads);
@@ -91,6 +93,7 @@ key_statistics measure_keys(const transformer& model, const model_config& config
     if (config.latent.rank > 0) return {};
     const std::vector<layer_heads> layers = heads_of_layers(config);
     const int all = static_cast<int>(tokens.size());
+    // No logits are wanted: 0 rows of them.
     recipe_reader plain(model, config, reference_recipe(), {}, all, {means_step, 0});
     const layer_heads& last = layers.back();
     std::vector<float> keys(means_step * (last.keys_before + last.keys()));

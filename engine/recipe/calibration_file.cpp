@@ -20,6 +20,7 @@ namespace json = boost::json;
 
 namespace {
 
+// Bounds of what is read; a larger file or number is damaged.
 constexpr std::uint64_t bytes_max = 64 << 20;
 constexpr std::int64_t positions_max = 1 << 20;
 constexpr const char* format_name = "semantic-calibration";
@@ -34,7 +35,7 @@ std::optional<recipe_score> score_of(const json::value& value) {
         const json::value* found = fields->if_contains(key);
         return found != nullptr && found->is_number()
                    ? static_cast<float>(found->to_number<double>())
-                   : std::nanf("");
+                   : std::nanf("");  // fails every check below
     };
     const json::value* name = fields->if_contains("recipe");
     if (name == nullptr || !name->is_string()) return std::nullopt;
@@ -65,7 +66,8 @@ std::optional<std::vector<float>> means_of(const json::value* list, const model_
     return means;
 }
 
-/// The numbers as f16, two bytes each, the lower byte first.
+/// The numbers as f16, two bytes each, the lower byte first. They have that precision already
+/// (query_moments::write_feedback()), so they read back exactly.
 std::string halves_of(std::span<const float> numbers) {
     std::string bytes;
     bytes.reserve(2 * numbers.size());
@@ -124,6 +126,7 @@ std::optional<calibration> read_calibration(storage::file_system& files, const s
                                             const model_config& config, int block_tokens) {
     const auto text = storage::read_whole(files, path, bytes_max);
     if (!text) return std::nullopt;
+    // The file is a line of JSON, then the bytes of halves_of().
     const std::size_t line_end = text->find('\n');
     if (line_end == text->npos) return std::nullopt;
     const std::string_view whole(*text);

@@ -83,6 +83,7 @@ position_score compare(std::span<const float> reference, const prediction& of_re
         });
     });
     return {own.log_sum - logits[at], of_reference.log_sum - reference[at],
+            // Rounding may make a divergence of almost 0 negative.
             std::max(divergence.total(), 0.0), own.top == of_reference.top};
 }
 

@@ -56,9 +56,9 @@ class score_sum {
 
   private:
     int positions_ = 0;
-    int same_top_ = 0;
-    double loss_ = 0.0, loss_squares_ = 0.0;
-    double difference_ = 0.0, difference_squares_ = 0.0;
+    int same_top_ = 0;                        // positions with the same most likely token
+    double loss_ = 0.0, loss_squares_ = 0.0;  // sums of values and of their squares, here and below
+    double difference_ = 0.0, difference_squares_ = 0.0;  // loss less reference_loss
     double divergence_ = 0.0, divergence_squares_ = 0.0;
 };
 

@@ -40,6 +40,7 @@ void query_moments::write_feedback(const rope_parameters& rope, int positions,
     // Factors C = U D U' (U: ones in the diagonal, zeros below it) from the last column on; each
     // column of U overwrites that of C.
     for (int j = dim_ - 1; j >= 0; --j) {
+        // 0 only if no query was added: then nothing is shaped.
         const double inverse = at(j, j) > 0.0 ? 1.0 / at(j, j) : 0.0;
         for (int row = 0; row < j; ++row) {
             const double share = at(j, row) * inverse;
@@ -50,6 +51,7 @@ void query_moments::write_feedback(const rope_parameters& rope, int positions,
     auto to = out.begin();
     for (int row = 0; row < dim_; ++row)
         for (int column = row + 1; column < dim_; ++column) {
+            // 65504 is the largest number of f16, as which the numbers are stored.
             const double share = std::clamp(at(row, column), -65504.0, 65504.0);
             *to++ = to_float(to_half(static_cast<float>(share)));
         }

@@ -49,7 +49,7 @@ constexpr int join_from = 64;
 /// run other rows go to an expert.
 bool can_replay(const model_config& config) { return config.mixture.experts == 0; }
 
-/// Bytes of a pool for one sequence of `tokens` tokens.
+/// Bytes of a pool for one sequence of `tokens` tokens. While it grows it needs a second wide tail.
 std::size_t pool_bytes(const storage::kv_layout& layout, int tokens) {
     const auto blocks = static_cast<std::size_t>((tokens + block_tokens - 1) / block_tokens);
     return (blocks * storage::frames_of_block(layout) + 2 * layout.wide_frames()) *

@@ -49,7 +49,7 @@ class recipe_reader {
     float share() const noexcept { return share_; }
 
   private:
-    float share_;
+    float share_;  // bytes_share() of its recipe
     storage::block_pool pool_;
     storage::kv_sequence sequence_;
     const int layers_;
