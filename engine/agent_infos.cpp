@@ -51,6 +51,7 @@ std::vector<agent_info> agent_infos(const model_info& loaded, const storage::kv_
                                     const std::vector<storage::other_memory>& others) {
     std::vector<agent_info> infos;
     auto next = own.begin();
+    // Adds the loaded model's memories up to that of `id` itself; null: all that are left.
     const auto add_own_before = [&](const storage::agent_id* id) {
         for (; next != own.end() && (id == nullptr || next->id <= *id); ++next)
             infos.push_back(info_of(loaded, layout, *next));

@@ -35,7 +35,7 @@
 
 namespace semantic::engine {
 
-class engine_commons {
+class engine_commons {  // what the engines of several models share
   public:
     explicit engine_commons(std::size_t bytes)
         : budget(std::make_shared<storage::pool_budget>(bytes)) {}
@@ -53,7 +53,7 @@ constexpr std::size_t default_budget_max = std::size_t{8} << 30;
 std::size_t default_budget() {
     auto pages = static_cast<std::size_t>(sysconf(_SC_PHYS_PAGES));
     auto page_bytes = static_cast<std::size_t>(sysconf(_SC_PAGE_SIZE));
-    return std::min(default_budget_max, pages / 5 * 2 * page_bytes);
+    return std::min(default_budget_max, pages / 5 * 2 * page_bytes);  // 40 % of the RAM
 }
 
 storage::failure unusable(const std::string& why) { return {storage::errc::bad_value, why}; }
@@ -122,7 +122,7 @@ class local_engine final : public engine {
         const bool was_shared = sharing_->bring(agent);
         if (auto ok = sharing_->forget(agent); !ok) return ok;
         const auto done = store_->erase(agent);
-        const bool was_only_shared =
+        const bool was_only_shared =  // this node had no memory of it
             !done && done.error().code == storage::errc::not_found && was_shared;
         if (!done && !was_only_shared) return done;
         tell(agent, agent_changed::change::erased);
@@ -493,7 +493,7 @@ struct loaded_model {
 loaded_model load_model(const engine_options& options, const weight_storage& disk,
                         const model_config& config, const kernel_table& kernels, weight_form form,
                         compute_arena& arena, const std::function<void(load_progress)>& progress) {
-    struct given_up {};
+    struct given_up {};  // thrown through transformer::load() to end it
     const storage::kv_layout plain =
         make_kv_layout(config, storage::kv_recipe(16), options.block_tokens);
     const packed_weights packed(options, disk, form,
@@ -512,7 +512,7 @@ loaded_model load_model(const engine_options& options, const weight_storage& dis
         try {
             loaded.model = transformer::load(options.model_directory, config, plain, kernels,
                                              {1, 1}, packed.loading(), tell);
-        } catch (const given_up&) {
+        } catch (const given_up&) {  // load_engine() reports the tokenizer's error
         }
     };
     arena.run_both(read_words, read_weights);

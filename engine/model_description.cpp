@@ -12,6 +12,7 @@ namespace semantic::engine {
 std::string name_of_model(const engine_options& options) {
     if (!options.model_id.empty()) return options.model_id;
     const std::filesystem::path directory(options.model_directory);
+    // A path that ends in a slash has no filename: the name comes before the slash.
     return (directory.has_filename() ? directory : directory.parent_path()).filename();
 }
 

@@ -17,6 +17,7 @@ namespace {
 // Part of the fingerprint: raise it when the same weights and tokens would give another KV.
 constexpr std::string_view kv_format_version = "5";
 
+/// Returns: the file's bytes; none if there is no such file (a GGUF has neither of those below).
 std::string read_file(const std::filesystem::path& path) {
     std::ifstream file(path, std::ios::binary);
     return {std::istreambuf_iterator<char>(file), {}};

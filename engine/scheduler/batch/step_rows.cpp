@@ -66,6 +66,8 @@ bool step_rows::reserve_frames(sequence& run, int tokens) {
     // A block more than the growth: a shared tail is copied before it is written.
     int blocks = (total + layout.block_tokens() - 1) / layout.block_tokens() -
                  (has + layout.block_tokens() - 1) / layout.block_tokens() + 1;
+    // In addition to the blocks: at most two wide tails and one recurrent state
+    // (kv_layout::frames_for()).
     auto need = static_cast<std::size_t>(blocks) * storage::frames_of_block(layout) +
                 2 * layout.wide_frames() + layout.state_frames();
     store_.make_room(need, &run.work().prompt->agent);
