@@ -20,7 +20,7 @@ namespace {
 using symbol = grammar_builder::symbol;
 using sequence = grammar_builder::sequence;
 
-constexpr std::size_t any_order_max = 10;
+constexpr std::size_t any_order_max = 10;  // the grammar has a rule for each set of written values
 constexpr std::size_t values_max = 1000;
 constexpr std::size_t counted_states_max = 20'000;  // number of values times number of counts
 
@@ -52,13 +52,17 @@ class distinct_writer {
     }
 
   private:
+    // An element, after `written` others.
     sequence element(std::size_t index, int written) {
         return written == 0 ? sequence{values_[index]} : sequence{out_.comma(), values_[index]};
     }
+    // The alternative without a further element; none if too few are written.
     std::vector<sequence> end(int written) const {
         return written >= least_ ? std::vector<sequence>{{}} : std::vector<sequence>{};
     }
 
+    // What may follow the `written` values of `set` (bit i: the i-th value). Each set is one rule.
+    // Recursion is at most any_order_max deep.
     symbol behind_set(unsigned set, int written) {
         auto [known, is_new] = sets_.try_emplace(set, symbol{});
         if (!is_new) return known->second;
@@ -89,8 +93,8 @@ class distinct_writer {
     grammar_builder& builder_;
     const int least_;
     int most_;
-    std::vector<symbol> values_;
-    std::map<unsigned, symbol> sets_;
+    std::vector<symbol> values_;       // the rule of each value
+    std::map<unsigned, symbol> sets_;  // by set of written values: the rule of the rest
 };
 
 }  // namespace
@@ -102,6 +106,7 @@ symbol distinct_items(json_grammar& out, const boost::json::array& values, int l
     value_set known;
     boost::json::array different;
     for (const boost::json::value& value : values) {
+        // A copy to compare, its entry in `known`, and a copy in `different`.
         memory.add(3 * charge_walk(value, budget));
         compared.push_back(comparable(value));
         if (known.insert(&compared.back()).second) different.push_back(value);

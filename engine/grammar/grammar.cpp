@@ -11,7 +11,7 @@ namespace semantic::engine {
 
 namespace {
 
-constexpr int one_by_one_max = 10'000;
+constexpr int one_by_one_max = 10'000;  // longer repetitions are written in blocks
 // Memory of a rule, of an alternative and of a set of bytes, without symbols, including the heap's
 // overhead.
 constexpr std::size_t rule_bytes =
@@ -178,6 +178,7 @@ grammar_builder::symbol grammar_builder::repeat(const sequence& unit, int least,
     } else {
         rest = any_of({{}});
     }
+    // From the last unit to the first: `here` is the rule of what may come after `done` units.
     for (int done = count - 1; done >= 0; --done) {
         symbol here = new_rule();
         made_.repetitions[here.index] = {chain, std::max(0, least - done),
@@ -209,6 +210,7 @@ grammar grammar_builder::build(symbol root) && {
     made_.root = root.index;
     made_.memory_bytes = charged_bytes_;
     budget_.charge_steps(2 * symbols_);
+    // About so many bytes of its indexes for each symbol.
     const storage::charged_bytes of_the_finder(budget_, 24 * symbols_);
     made_.bytes_least = least_bytes_finder(made_).find();
     auto hopeless = [&](const sequence& alternative) {

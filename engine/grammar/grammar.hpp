@@ -116,8 +116,8 @@ class grammar_builder {
     grammar made_;
     std::unordered_map<byte_set, std::uint32_t> set_index_;  // of made_.byte_sets
     std::array<std::uint32_t, 256> single_bytes_{};          // sets of one byte; no_set: none yet
-    std::size_t symbols_ = 0;
-    std::uint32_t chains_ = 0;
+    std::size_t symbols_ = 0;                                // of all alternatives so far
+    std::uint32_t chains_ = 0;                               // repetitions so far
 };
 
 inline grammar::sequence operator+(grammar::sequence a, const grammar::sequence& b) {

@@ -187,6 +187,7 @@ grammar_matcher::state grammar_matcher::intern() {
 
 template <class Takes>
 grammar_matcher::state grammar_matcher::move(state from, std::uint64_t taken, Takes takes) {
+    // The tops of four stacks take about as long as one place.
     begin_move(from, taken, states_[from].stacks.size() / 4);
     while (open_move_.next < states_[from].stacks.size()) {
         const node top = nodes_[states_[from].stacks[open_move_.next++]];
@@ -263,6 +264,7 @@ grammar_matcher::outlook grammar_matcher::outlook_of(state at) {
 
 std::optional<unsigned char> grammar_matcher::only_byte(state at) {
     if (states_[at].accepts) return std::nullopt;
+    // As in move(): the tops of four stacks count as one place.
     spend(1 + states_[at].stacks.size() / 4);
     end_slice_where_due();
     byte_set all;
@@ -274,6 +276,7 @@ std::optional<unsigned char> grammar_matcher::only_byte(state at) {
     }
     for (std::size_t byte = 0; byte < all.size(); ++byte)
         if (all.test(byte)) return static_cast<unsigned char>(byte);
+    // No stack: nothing may follow.
     return std::nullopt;
 }
 

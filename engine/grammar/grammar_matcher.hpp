@@ -149,9 +149,9 @@ class grammar_matcher {
 
     std::shared_ptr<const grammar_program> program_;
     limits limits_;
-    std::int64_t work_left_;
-    std::int64_t slice_left_ = no_slice;
-    std::size_t bytes_ = 0;  // of states, nodes and outlooks
+    std::int64_t work_left_;              // places that may still be looked at
+    std::int64_t slice_left_ = no_slice;  // the same in this step; negative: used up
+    std::size_t bytes_ = 0;               // of states, nodes and outlooks
 
     std::vector<node> nodes_;
     pair_index node_index_;  // position and stack below: index into nodes_
@@ -164,7 +164,7 @@ class grammar_matcher {
     std::vector<node> pending_;  // scratch: positions that it has still to visit
     open_move open_move_;
     open_outlook open_outlook_;
-    std::size_t closure_left_ = 0;
+    std::size_t closure_left_ = 0;  // of closure_max, for the state that is being made
     std::size_t forgotten_states_ = 0;
     state start_ = unknown;
 };

@@ -61,6 +61,8 @@ void grammar_program::add_labels(std::size_t rule, const grammar::sequence& alte
     }
     for (std::size_t i = begin; i < end; ++i) labels[i] = static_cast<std::uint32_t>(i);
     const grammar::repetition& chain = rules->repetitions[rule];
+    // Without a chain, in its empty alternative, and where a unit may be empty and so take no byte,
+    // each position keeps a label of its own.
     if (chain.chain == 0 || alternative.size() < 2 ||
         bytes_least[begin] == bytes_least[begin + alternative.size() - 1])
         return;

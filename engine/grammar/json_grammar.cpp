@@ -145,6 +145,7 @@ grammar::sequence json_grammar::constant(const boost::json::value& value) {
     if (dialect_ == json_dialect::python && value.is_null()) return out_.literal("None");
     if (const auto number = exact_number(value)) return out_.literal(*number);
     const boost::json::string* text = quote_ ? value.if_string() : nullptr;
+    // A text that contains the mark cannot be put between marks: it gets quotes.
     if (text == nullptr || text->find(quote_->spelling) != boost::json::string::npos)
         return out_.literal(to_json_text(value));
     return quote_->mark + out_.literal(*text) + quote_->mark;
@@ -187,6 +188,7 @@ symbol json_grammar::number() {
         symbol fraction =
             out_.any_of({{}, out_.literal(".") + out_.repeat({digit}, 1, digits_max)});
         symbol sign = out_.any_of({{}, {out_.bytes(one_of("+-"))}});
+        // Two digits of an exponent never exceed a double.
         symbol exponent = out_.any_of(
             {{}, grammar::sequence{out_.bytes(one_of("eE")), sign, out_.repeat({digit}, 1, 2)}});
         return {{integer(), fraction, exponent}};

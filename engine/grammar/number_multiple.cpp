@@ -98,6 +98,8 @@ class multiple_digits {
     std::vector<sequence> led_by_no_zero() {
         return digits(0, 1, [&](std::int64_t left) { return whole(1, left); });
     }
+    // What may follow `written` digits with the remainder `rest`. Each pair is one rule. Recursion
+    // is at most whole_digits_max deep.
     symbol whole(std::size_t written, std::int64_t rest) {
         auto [known, is_new] = wholes_.try_emplace({written, rest});
         if (!is_new) return known->second;
@@ -107,9 +109,11 @@ class multiple_digits {
         ways.push_back(behind_whole(rest));
         return wholes_[{written, rest}] = out_.any_of(std::move(ways));
     }
+    // Whether the number is a multiple if zeros take the place of the digits that are left.
     bool may_end(int written, std::int64_t rest) const {
         return rest * power_of_ten(step_.digits - written) % step_.divisor == 0;
     }
+    // The end of the digits before the point: the divisor's zeros, or a point and more digits.
     sequence behind_whole(std::int64_t rest) {
         std::vector<sequence> ways;
         if (may_end(0, rest)) ways.push_back(out_.literal(std::string(step_.zeros, '0')));
@@ -145,6 +149,7 @@ std::string text_of(std::int64_t value, int digits) {
 
 symbol listed(grammar_builder& out, std::int64_t least, std::int64_t most, step_size step,
               const std::string& shown) {
+    // Below 0 the remainder is negative, so taking it away rounds up.
     const std::int64_t over = least % step.divisor;
     std::int64_t first = least - over + (over > 0 ? step.divisor : 0);
     if (first <= most && (most - first) / step.divisor >= listed_max) refuse(shown);
@@ -177,8 +182,10 @@ symbol multiples_in_range(grammar_builder& out, const number_range& range,
     if (!range.most.empty()) most = scaled(range.most, range.most_excluded, false, size.digits);
     if (least && most) return listed(out, *least, *most, size, step);
     for (; size.digits == 0 && size.divisor % 10 == 0; size.divisor /= 10) ++size.zeros;
+    // Bounds of too many digits are not set here: they allow every number, or (`is_far`) none.
     const bool is_far = (!least && !range.least.empty() && !range.least.starts_with('-')) ||
                         (!most && range.most.starts_with('-'));
+    // The lower bound may only be 0, or 1: above 0.
     if (is_far || most || size.divisor > divisor_max || (least && (*least < 0 || *least > 1)))
         refuse(step);
     multiple_digits digits(out, size);

@@ -19,7 +19,8 @@ struct magnitude {
     bool is_zero() const { return whole == "0" && fraction.empty(); }
 };
 
-// `text`: [-]digits[.digits], as the caller prints a bound.
+// `text`: [-]digits[.digits], as the caller prints a bound. Throws unsupported_schema for too many
+// digits after the point.
 magnitude parse(std::string_view text) {
     if (text.starts_with('-')) text.remove_prefix(1);
     std::size_t point = std::min(text.find('.'), text.size());

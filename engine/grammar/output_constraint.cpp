@@ -141,6 +141,7 @@ std::span<const float> output_constraint::masked(std::span<const float> logits) 
     masked_.assign(logits.size(), never);
     bool any = false;
     const token_set& allowed = allowed_here();
+    // Rows of logits beyond the tokenizer's vocabulary are never allowed.
     const std::size_t count = std::min(logits.size(), allowed.size() * 64);
     for (std::size_t i = 0; i < count; ++i) {
         const bool may = (allowed[i / 64] >> i % 64 & 1) != 0;

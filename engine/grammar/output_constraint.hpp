@@ -89,8 +89,8 @@ class output_constraint {
         allowed_;  // cached masks of short words, by look_alike()
     std::size_t walked_nodes_ = 0;
     open_walk open_walk_;
-    token_set here_;  // allowed_here() with long words, too; empty until asked for
-    std::vector<float> masked_;
+    token_set here_;             // allowed_here() with long words, too; empty until asked for
+    std::vector<float> masked_;  // [vocabulary] result of masked()
 };
 
 }  // namespace semantic::engine

@@ -14,6 +14,7 @@ namespace {
 
 namespace json = boost::json;
 
+// Bounds of the notes: their number, after which one says "and more", and the bytes of a path.
 constexpr std::size_t complaints_max = 64;
 constexpr std::size_t place_bytes_max = 200;
 
@@ -261,6 +262,8 @@ bool can_be_keywords(const boost::json::value& schema) {
     const boost::json::value* more = object->if_contains("additionalProperties");
     const boost::json::value* declared = object->if_contains("properties");
     const bool declares = declared && declared->is_object();
+    // Members that are not declared could have any name. Without 'additionalProperties' they are
+    // allowed only if none is declared.
     if (more ? *more != false : !declares) return false;
     if (const boost::json::value* needed = object->if_contains("required");
         needed && needed->is_array())

@@ -244,12 +244,12 @@ class reader {
 
     growing_charge& memory_;
     const bool negated_;
-    std::vector<place_of> places_{1};
+    std::vector<place_of> places_{1};  // the first one is the start
     int end_ = 0;
     std::vector<int> traps_;                        // places from which every continuation matches
     std::vector<std::vector<int>> states_, steps_;  // [state]; of a step: [character], < 0: unknown
-    std::map<std::vector<int>, int> numbers_;
-    std::size_t work_ = 0;
+    std::map<std::vector<int>, int> numbers_;       // of states, by their places
+    std::size_t work_ = 0;                          // see work_max
 };
 
 // The readers of all expressions, and the number of characters read: the product automaton.
@@ -308,6 +308,8 @@ class string_automaton {
         return rule;
     }
 
+    /// Fills the rule of a combination of states: the end, if all readers accept, and each
+    /// character that none of them refuses, followed by the rule of the next combination.
     void write(const state& key, symbol rule) {
         const int count = key.back();
         bool ends = count >= least_;
@@ -328,6 +330,7 @@ class string_automaton {
                 is_dead = readers_[i].is_dead(next.back());
             }
             if (is_dead) continue;
+            // Without a most, all counts from the least on are one.
             next.push_back(most_ >= 0 ? count + 1 : std::min(count + 1, least_));
             char_set& way = ways[next];
             way.ascii |= one.ascii;
@@ -344,8 +347,8 @@ class string_automaton {
     std::vector<reader> readers_;
     alphabet alphabet_;
     std::map<state, symbol> rules_;
-    std::vector<std::pair<state, symbol>> waiting_;
-    std::size_t ways_ = 0;
+    std::vector<std::pair<state, symbol>> waiting_;  // rules that write() has still to fill
+    std::size_t ways_ = 0;                           // see ways_max
 };
 
 }  // namespace

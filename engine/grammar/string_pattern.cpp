@@ -54,6 +54,7 @@ class pattern_parser {
         return true;
     }
 
+    // Requires: '(?=' or '(?!' comes next.
     pattern_condition condition() {
         pattern_condition out;
         out.negated = pattern_[at_ + 2] == '!';
@@ -118,12 +119,13 @@ class pattern_parser {
         return at_ > begin ? std::optional(value) : std::nullopt;
     }
 
+    // Requires: '{' comes next. Returns: false if no counts follow it.
     bool counts(int& least, int& most) {
         take("{");
         std::optional<int> first = count();
         if (!first) return false;
         least = most = *first;
-        if (take(",")) most = count().value_or(-1);
+        if (take(",")) most = count().value_or(-1);  // "{2,}" has no upper bound
         return take("}") && (most < 0 || least <= most);
     }
 
@@ -276,6 +278,8 @@ class pattern_parser {
         if (negated) {
             set.ascii.flip();
             if (blanks) reset_doubtful_blanks(set.ascii);
+            // Which characters beyond ASCII a negated named class means is not known: none is
+            // written.
             set.others = !named;
             set.means_more = named;
         }
@@ -298,8 +302,8 @@ class pattern_parser {
     }
 
     std::string_view pattern_;
-    std::size_t at_ = 0;
-    int depth_ = 0;
+    std::size_t at_ = 0;  // the byte that is read next
+    int depth_ = 0;       // groups that are open
 };
 
 // Writes one expression as a grammar.
@@ -349,6 +353,7 @@ class pattern_writer {
     character_writer characters_;
 };
 
+// Requires: `c` is below 0x20.
 std::string escaped_control(std::size_t c) {
     constexpr std::string_view short_forms = "\b\t\n\f\r";
     constexpr std::string_view names = "btnfr";

@@ -140,6 +140,7 @@ void answer_grammars::keep(known made) {
     std::size_t bytes = 0, count = 0;
     const auto is_too_much = [&](const known& each) {
         bytes += each.key.size() + each.program->memory_bytes();
+        // The newest one stays, however large it is.
         return ++count > 1 && (count > recent_max || bytes > recent_bytes_max);
     };
     recent_.erase(std::ranges::find_if(recent_, is_too_much), recent_.end());
@@ -152,6 +153,7 @@ std::shared_ptr<const vocabulary_trie> answer_grammars::vocabulary() {
         std::lock_guard lock(mutex_);
         vocabulary_ = std::move(made);
     }
+    // Written under both locks, so that either is enough to read it.
     return vocabulary_;
 }
 

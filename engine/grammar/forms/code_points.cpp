@@ -11,7 +11,7 @@ namespace {
 using symbol = grammar_builder::symbol;
 using sequence = grammar_builder::sequence;
 
-constexpr code_range halves{0xD800, 0xDFFF};
+constexpr code_range halves{0xD800, 0xDFFF};  // surrogates
 
 // The code points with 1, 2, 3 and 4 bytes in UTF-8.
 constexpr std::array<code_range, 4> lengths{
@@ -67,6 +67,7 @@ class range_writer {
         }
         const bool cut = (last & rest) != rest;
         const std::uint32_t whole_end = cut ? end - 1 : end;
+        // -1: `end` is 0 and is cut, so no whole head is left.
         if (head <= whole_end && whole_end != static_cast<std::uint32_t>(-1)) {
             sequence whole = before + out_.bytes(bytes_between(mark | head, mark | whole_end));
             for (int i = 1; i < left; ++i) whole = whole + out_.bytes(bytes_between(0x80, 0xBF));

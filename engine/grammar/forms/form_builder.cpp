@@ -115,6 +115,7 @@ class form_builder::impl {
         const token_id id = tokenizer_.find(spelling);
         return is_control(id) ? sequence{out_.token(id)} : out_.literal(spelling);
     }
+    // Requires: the format needs the token. Throws invalid_form if the vocabulary lacks it.
     symbol special(std::string_view spelling) {
         token_id id = tokenizer_.find(spelling);
         if (id < 0) throw invalid_form("the vocabulary has no " + std::string(spelling));
@@ -127,6 +128,7 @@ class form_builder::impl {
     }
     /// Any text up to the first mark, the mark, and `rest`.
     symbol text_before(std::string_view spelling, symbol rest, bool may_end) {
+        // No text spells a control token, so any text may come before one.
         if (!is_control(tokenizer_.find(spelling)))
             return text_up_to(out_, spelling, rest, may_end);
         std::vector<sequence> ways{sequence{any_text()} + mark(spelling) + rest};
@@ -249,6 +251,7 @@ class form_builder::impl {
             for (const std::string& each : without) note(owner, each);
             return made;
         } catch (const grammar_too_large&) {
+            // The caller builds again, with this owner in free_.
             throw free_schema{owner};
         }
     }
@@ -413,6 +416,7 @@ class form_builder::impl {
     // Free text; but a call that begins has to be completed.
     symbol free_text_with_calls() {
         if (llama3()) {
+            // In Llama 3 an answer that begins with a brace is a call.
             byte_set other;
             other.set();
             other.reset('{');
@@ -443,9 +447,9 @@ class form_builder::impl {
     const std::set<std::string>& free_;
     std::vector<std::string>& not_held_;
     std::unordered_map<std::string_view, const tool_definition*>
-        tools_;  // by name; the first one of each
-    json_grammar text_;
-    json_grammar arguments_;
+        tools_;               // by name; the first one of each
+    json_grammar text_;       // writes values in the answer's text
+    json_grammar arguments_;  // writes the arguments of calls
 };
 
 form_builder::form_builder(const form_to_build& form, std::vector<std::string>& not_held,

@@ -44,7 +44,7 @@ class gbnf_reader {
     struct named_rule {
         symbol rule;
         bool is_defined = false;
-        std::size_t used_at = 0;
+        std::size_t used_at = 0;  // byte of its first mention
     };
 
     [[noreturn]] void refuse_at(std::size_t at, const std::string& message) const {
@@ -284,7 +284,7 @@ class gbnf_reader {
             case '^':
                 return static_cast<std::uint32_t>(c);
             default:
-                --at_;
+                --at_;  // the error names the place of the escape
                 refuse("an unknown escape");
         }
     }
@@ -312,8 +312,8 @@ class gbnf_reader {
 
     grammar_builder& out_;
     const std::string_view text_;
-    std::size_t at_ = 0;
-    int depth_ = 0;
+    std::size_t at_ = 0;  // the byte that is read next
+    int depth_ = 0;       // groups that are open
     std::map<std::string, named_rule> names_;
 };
 

@@ -205,6 +205,7 @@ class schema_compiler {
         const symbol one = builder_.new_rule();
         const std::vector<const json::value*> values = constants_of(schema);
         bool is_empty = true;
+        // First the values that have an allowed type; if there is none, all of them.
         for (const bool of_any_type : {false, true}) {
             for (const json::value* value : values) {
                 budget_.charge_steps();
@@ -251,6 +252,7 @@ class schema_compiler {
         const double number = value->is_number() ? value->to_number<double>() : -1;
         const bool is_whole = number >= 0 && number == std::floor(number);
         if (is_whole && number <= count_max) return static_cast<int>(number);
+        // Only upper bounds have a negative `otherwise`: without one any number is allowed.
         const bool is_upper = otherwise < 0;
         if (!is_whole || !is_upper)
             complaints_.give_up(path,
@@ -274,6 +276,7 @@ class schema_compiler {
         return strings_.matching(schema, least, most, path);
     }
 
+    // The result of make(); nothing, with a complaint, if that is not supported.
     template <class Make>
     auto held(const std::string& path, Make make) -> std::optional<decltype(make())> {
         try {
@@ -328,6 +331,7 @@ class schema_compiler {
         if (const auto known = numbers_.find(name); known != numbers_.end()) return known->second;
         const std::size_t complaints = complaints_.count();
         const symbol made = number_within(range, step, path, fractions);
+        // With a complaint it is made again, so that the complaint names each path.
         if (complaints_.count() == complaints) {
             memory_.add(name.size() + reference_bytes);
             numbers_.emplace(std::move(name), made);
@@ -369,6 +373,7 @@ class schema_compiler {
             item = compile(*items, below(path, is_old ? "/additionalItems" : "/items"));
         const int declared = first ? static_cast<int>(first->get_array().size()) : 0;
         if (declared == 0) return out_.array_of(item, least, no_more ? 0 : most);
+        // Beyond its declared elements a tuple goes on only if 'items' or 'minItems' says so.
         const bool has_others = !no_more && (items || least > declared);
         if (!has_others) most = most < 0 ? declared : std::min(most, declared);
         if (most >= 0 && least > most)
@@ -420,6 +425,8 @@ class schema_compiler {
         return builder_.any_of({all + out_.blank() + builder_.literal("]")});
     }
 
+    /// The rule of an object: its declared members, then those that are only required or named by
+    /// 'propertyNames', then others. Only the root of a call's arguments is written as these.
     symbol object(const json::object& schema, const std::string& path) {
         object_rules rules;
         rules.are_arguments = are_arguments_ && depth_ == 1;
@@ -551,8 +558,8 @@ class schema_compiler {
     schema_complaints complaints_;
     schema_references places_;
     schema_strings strings_{out_, complaints_};
-    growing_charge memory_{budget_};  // of what is kept until the end
-    std::map<std::string, symbol> references_, numbers_;
+    growing_charge memory_{budget_};                      // of what is kept until the end
+    std::map<std::string, symbol> references_, numbers_;  // rules that are made
     const bool are_arguments_;
     int depth_ = 0;
 };

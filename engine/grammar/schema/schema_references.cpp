@@ -49,6 +49,7 @@ schema_view schema_references::object_at(const json::value& schema, const std::s
     static const json::object nothing;
     const auto parts = parts_of(schema, path);
     if (parts.empty()) return {&nothing};
+    // A part that has a '$ref' is merged even if it is alone: that leaves the '$ref' out.
     if (parts.size() == 1 && !parts[0]->contains("$ref")) return {parts[0]};
     auto merged = std::make_unique<schema_merge>(budget_, path, complaints_);
     for (const json::object* part : parts) merged->add(*part);

@@ -38,6 +38,7 @@ schema_strings::symbol schema_strings::matching(const json::object& schema, int 
     if (const auto known = known_.find(name); known != known_.end()) return known->second;
     const std::size_t complaints = complaints_.count();
     const symbol made = make_symbol(schema, said, path);
+    // With a complaint it is made again, so that the complaint names each path.
     if (complaints_.count() == complaints) {
         memory_.add(2 * name.size());
         known_.emplace(std::move(name), made);
@@ -62,6 +63,7 @@ schema_strings::symbol schema_strings::make_symbol(const json::object& schema,
         all.insert(all.end(), own.begin(), own.end());
         if (auto made = intersection(schema, said, std::move(all), path)) return *made;
     }
+    // A pattern or a format alone needs no intersection.
     const bool is_only_one = !said.has_length() && has_pattern != said.format.has_value();
     if ((has_pattern || said.format) && !is_only_one)
         if (auto made = intersection(schema, said, std::move(own), path)) return *made;
@@ -98,6 +100,7 @@ std::optional<parsed_pattern> schema_strings::parsed(const std::string& pattern,
 std::optional<schema_strings::symbol> schema_strings::intersection(
     const json::object& schema, const description& said, std::vector<parsed_pattern> patterns,
     const std::string& path) {
+    // Cannot throw unsupported_schema: formats are patterns of schema_parts.cpp.
     if (said.format) patterns.push_back(parse_pattern(*said.format));
     try {
         return strings_matching_all(out_, patterns, said.least, said.most);

@@ -22,6 +22,7 @@ using constants = std::vector<const json::value*>;
 using type_set = std::bitset<7>;
 
 type_set types_of(const json::object& schema) {
+    // Complaints are dropped: the compiler makes them again.
     std::vector<std::string> unknown;
     schema_complaints quiet(&unknown);
     type_set out;
@@ -185,8 +186,8 @@ class schema_comparison {
 
     const std::vector<const json::object*>& schemas_;
     growing_charge memory_;
-    std::vector<type_set> types_;
-    std::vector<constants> lists_;
+    std::vector<type_set> types_;   // [schema]
+    std::vector<constants> lists_;  // [schema] its constants; empty: it lists none
 };
 
 }  // namespace

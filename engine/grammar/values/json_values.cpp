@@ -128,6 +128,7 @@ std::size_t hash_of(const json::value& value) {
         case json::kind::uint64:  // 1 is 1, whichever of the two holds it
             return hash_of_number(3, value.get_uint64());
         case json::kind::double_: {
+            // 0 and -0 are equal.
             const double number = value.get_double();
             return hash_of_number(4, std::bit_cast<std::uint64_t>(number == 0 ? 0.0 : number));
         }
