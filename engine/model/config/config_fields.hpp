@@ -43,6 +43,7 @@ class fields {
         const json::value* value = find(name);
         if (value == nullptr) return missing;
         std::int64_t number = 0;
+        // A double that is whole counts, too: 128.0.
         if (value->is_int64()) {
             number = value->get_int64();
         } else if (value->is_double() &&

@@ -73,6 +73,7 @@ class translation {
     result<gguf_config> run() {
         config()["model_type"] = type_;
         read_sizes();
+        // The readers below need valid sizes.
         if (!complaint_.empty()) return incompatible(complaint_);
         if (family_.latent) {
             read_latent_attention();
@@ -130,6 +131,7 @@ class translation {
         // Layers that predict further tokens are counted, and left out.
         layers_ =
             fields_.needed("block_count") - fields_.integer("nextn_predict_layers").value_or(0);
+        // Bounded here, because lists of so many numbers are read before the config is checked.
         if ((is_hybrid() || family_.kinds_differ) && (layers_ < 1 || layers_ > 4096))
             return fields_.complain(fields_.name_of("block_count") + " leaves " +
                                     std::to_string(layers_) + " layers");
@@ -151,7 +153,8 @@ class translation {
         return false;
     }
     /// One architecture of files serves two families, which differ in how experts are chosen. Files
-    /// of GLM-4.7-Flash may lack the key; its sizes decide then.
+    /// of GLM-4.7-Flash may lack the key; its sizes decide then. Called by the constructor: only
+    /// the members before type_ are set.
     std::string_view find_type() {
         if (architecture_.model_type != "deepseek_v2") return architecture_.model_type;
         const std::int64_t layers = fields_.integer("block_count").value_or(0);
@@ -218,6 +221,7 @@ class translation {
         config()["first_k_dense_replace"] =
             fields_.integer("leading_dense_block_count").value_or(0);
         const double scale = fields_.real("expert_weights_scale").value_or(0.0);
+        // Converters write 0 where the model has no scale.
         config()["routed_scaling_factor"] = scale == 0.0 ? 1.0 : scale;
         config()["norm_topk_prob"] = fields_.boolean("expert_weights_norm").value_or(false);
         const std::int64_t groups = fields_.integer("expert_group_count").value_or(1);
@@ -300,6 +304,7 @@ class translation {
         }
     }
 
+    /// Reads rope's base, the share of a head that rotates, and how its frequencies are scaled.
     void read_rope() {
         if (family_.kinds_differ) return;  // in each kind's own
         config()["rope_theta"] = fields_.real("rope.freq_base").value_or(10000.0);
@@ -470,12 +475,12 @@ class translation {
 
     const std::vector<storage::gguf_file>& parts_;
     const gguf_architecture& architecture_;
-    std::string complaint_;
+    std::string complaint_;  // the first one; empty: none
     gguf_fields fields_;
     const std::string_view type_;  // model_type
     const family_defaults& family_;
     std::int64_t layers_ = 0;
-    std::int64_t rotated_dim_ = 0;
+    std::int64_t rotated_dim_ = 0;  // elements of a head that rotate
     gguf_config out_;
 };
 

@@ -76,6 +76,7 @@ std::int64_t read_gguf_gemma4(gguf_fields& keys, std::int64_t layers,
                                  !has_tensor("blk." + std::to_string(i) + ".attn_v.weight"));
     }
     config["num_attention_heads"] = heads;
+    // 0: there is no layer of the kind. The reader of the config needs at least 1.
     config["num_key_value_heads"] = std::max<std::int64_t>(
         shared_number(keys, "attention.head_count_kv", kv_heads, slides, true), 1);
     config["num_global_key_value_heads"] = std::max<std::int64_t>(

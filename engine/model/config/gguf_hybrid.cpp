@@ -20,6 +20,7 @@ void gguf_hybrid::read() {
     const std::vector<std::int64_t> all(layers_, heads), none(layers_, 0);
     kv_heads_ = keys_.integers("attention.head_count_kv", layers_).value_or(all);
     widths_ = keys_.integers("feed_forward_length", layers_).value_or(none);
+    // The reader of the config needs at least 1, also if no layer has an MLP.
     config_["intermediate_size"] = std::max<std::int64_t>(std::ranges::max(widths_), 1);
     if (type_ == "lfm2" || type_ == "lfm2_moe") read_short_convolution();
     if (type_.starts_with("qwen")) read_delta_rule();
@@ -97,6 +98,8 @@ void gguf_hybrid::read_state_space() {
         config_["layer_norm_epsilon"] = config_.at("rms_norm_eps");
 }
 
+/// Reads the experts' number, widths, weights and choice, by the names that the model type's
+/// config.json has.
 void gguf_hybrid::read_mixture() {
     const std::int64_t experts = keys_.integer("expert_count").value_or(0);
     if (type_ == "granitemoehybrid") {
@@ -115,6 +118,7 @@ void gguf_hybrid::read_mixture() {
     if (const auto width = keys_.integer("expert_feed_forward_length"))
         config_["moe_intermediate_size"] = *width;
     if (const auto shared = keys_.integer("expert_shared_feed_forward_length")) {
+        // Qwen's name for it, and Nemotron's.
         config_["shared_expert_intermediate_size"] = *shared;
         config_["moe_shared_expert_intermediate_size"] = *shared;
     }

@@ -219,6 +219,7 @@ std::vector<layer_parts> read_layer_parts(fields& source, const family_defaults&
                                           const model_config& out) {
     const char* list = source.has("layers_block_type") ? "layers_block_type" : "layer_types";
     const bool listed = source.has(list) || source.has("hybrid_override_pattern");
+    // 0: as many as are listed.
     const int missing = listed && !source.has("num_hidden_layers") ? 0 : family.layers;
     int count = source.integer("num_hidden_layers", missing, 1, 4096);
     std::vector<layer_parts> layers;

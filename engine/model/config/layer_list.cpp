@@ -93,6 +93,7 @@ void read_hybrid_layers(fields& source, const family_defaults& family, model_con
         out.layers.push_back({0, rope, parts.mixture, parts.mixer, parts.feed_forward});
         has_mixture = has_mixture || parts.mixture;
     }
+    // A file may have the fields of experts, and no layer with any.
     if (!has_mixture) out.mixture = {};
     if (out.kv_layers() == 0)
         source.complain("none of the " + std::to_string(out.layers.size()) + " layers of this " +
@@ -200,6 +201,7 @@ void read_sources(fields& source, model_config& out) {
         if (doubled) layer.intermediate = 2 * width;
         if (doubled) out.intermediate = 2 * width;
     }
+    // The model's width is that of the widest layers now: the others get their own.
     if (out.intermediate != width)
         for (layer_config& layer : out.layers)
             if (layer.intermediate == 0) layer.intermediate = width;
@@ -208,6 +210,7 @@ void read_sources(fields& source, model_config& out) {
 /// Reads the size of per-layer embeddings (model_config::layer_input_dim).
 void read_layer_inputs(fields& source, model_config& out) {
     const char* name = "hidden_size_per_layer_input";
+    // A null means none; only a missing field means the default.
     const bool none = source.raw().contains(name) && !source.has(name);
     out.layer_input_dim = none ? 0 : source.integer(name, 256, 0, dimension_max);
     const char* rows = "vocab_size_per_layer_input";

@@ -194,6 +194,7 @@ void read_mixture(fields& section, const family_defaults& family, model_config& 
     if (family.recurrent == recurrent_spelling::mamba)
         return read_mixture_beside_mlp(section, family, out);
     if (family.expert_intermediate > 0) return read_separate_mixture(section, family, out);
+    // Experts that are fused in one tensor (GPT-OSS).
     out.activation_limit = static_cast<float>(section.real("swiglu_limit", 7.0, 0.0, 1e6));
     out.activation_alpha = static_cast<float>(section.real("swiglu_alpha", 1.702, 0.0, 1e6));
     out.mixture.experts = section.integer("num_local_experts", family.experts, 1, 4096);

@@ -74,7 +74,7 @@ float read_embedding_scale(fields& source, int hidden) {
     if (source.string(source.has("dtype") ? "dtype" : "torch_dtype", "") != "bfloat16")
         return exact;
     std::uint32_t bits = std::bit_cast<std::uint32_t>(exact);
-    bits += 0x7fffu + (bits >> 16 & 1u);
+    bits += 0x7fffu + (bits >> 16 & 1u);  // to nearest, ties to even
     return std::bit_cast<float>(bits & 0xffff0000u);
 }
 
@@ -82,6 +82,7 @@ float read_embedding_scale(fields& source, int hidden) {
 void read_attention_shape(fields& source, const family_defaults& family, model_config& out) {
     out.hidden = source.integer("hidden_size", family.hidden, 1, dimension_max);
     out.heads = source.integer("num_attention_heads", family.heads, 1, 4096);
+    // A null means as many as heads; only a missing field means the family's number.
     const bool said = family.kv_heads == 0 || source.raw().contains("num_key_value_heads");
     out.kv_heads =
         source.integer("num_key_value_heads", said ? out.heads : family.kv_heads, 1, 4096);
@@ -336,6 +337,7 @@ result<model_config> load_gguf(const std::string& path) {
     }
     out->norm_one_plus = false;
     out->recurrence.keys_in_turn = read->keys_in_turn;
+    // Tensors of latent attention have other names: its biases are as the config says.
     if (out->latent.rank == 0) {
         out->qkv_bias = read->qkv_bias;
         out->o_bias = read->o_bias;
@@ -465,6 +467,7 @@ result<std::vector<std::string>> parse_weight_index(std::string_view index_json)
     std::set<std::string> names;
     for (const auto& [tensor, file] : map->get_object()) {
         const std::string name = file.is_string() ? std::string(file.get_string()) : std::string();
+        // A separator or a NUL could lead out of the folder.
         if (name.empty() || name.find_first_of(std::string("/\\\0", 3)) != std::string::npos) {
             return failure{errc::corrupt, "weight_map." + std::string(tensor) + " is " +
                                               shown(file) +
@@ -492,6 +495,7 @@ storage::kv_layout make_kv_layout(const model_config& config, storage::kv_recipe
         const latent_config& latent = config.latent;
         if (latent.rank > 0) {
             const int values = latent.stored_rank();
+            // One head for all; its value is the beginning of its key.
             layers.push_back({1, values + latent.stored_rope(), values, layer.window, true});
         } else {
             const int dim = config.head_dim_of(layer);

@@ -60,6 +60,7 @@ void read_quantization(fields& section, model_config& out) {
     for (const auto& [key, value] : *object) {
         if (is_ignored(key)) continue;
         if (value.is_bool()) {
+            // false: the matrix is not quantised.
             if (!value.get_bool()) out.quantization_of[std::string(key)] = {};
         } else if (value.is_object()) {
             fields one(value.get_object(), inner.path(key) + ".", section.complaint());

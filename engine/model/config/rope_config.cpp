@@ -13,6 +13,7 @@ struct rope_context {
     int original = 0;
 };
 
+/// The factor of cosines and sines by YaRN, `weight` times as strong.
 double yarn_amplitude(double factor, double weight) {
     return factor <= 1.0 ? 1.0 : 0.1 * weight * std::log(factor) + 1.0;
 }
@@ -38,6 +39,7 @@ void read_yarn(fields& source, int context, rope_parameters& rope) {
     rope.truncate = source.boolean("truncate", true);
     rope.original_context =
         source.integer("original_max_position_embeddings", context, 1, context_max);
+    // -1e-9: real() needs a number above its bound, and 0 is allowed here.
     rope.query_growth = source.real("llama_4_scaling_beta", 0.0, -1e-9, 100.0);
     const double one = source.real("mscale", 0.0, -1e-9, 100.0),
                  all = source.real("mscale_all_dim", 0.0, -1e-9, 100.0);
@@ -110,6 +112,7 @@ void read_rope_scaling(fields source, const rope_context& context, rope_paramete
     if (type == "yarn") read_yarn(source, context.tokens, rope);
 }
 
+/// Reads the share of a head that rotates. Complains if it is partial and may not be.
 double read_portion(fields& source, double missing, bool may_be_partial) {
     const double portion = source.real("partial_rotary_factor", missing, 0.0, 1.0);
     if (portion != 1.0 && !may_be_partial) {
@@ -136,6 +139,7 @@ layer_ropes read_rope(fields& source, const rope_defaults& family, int context_t
     layer_ropes out;
     const rope_context context{
         context_tokens, source.integer("original_max_position_embeddings", 0, 1, context_max)};
+    // `apart`: sliding layers have parameters of their own.
     const bool apart = family.theta_sliding != 0.0 || family.scales_full_only,
                may_be_partial = family.portion != 1.0 || family.may_be_partial;
     const double theta = source.real("rope_theta", family.theta, 0.0, 1e12);
@@ -194,6 +198,7 @@ double read_rope_sharpening(fields& source) {
     if (object == nullptr) return 1.0;
     fields inner(*object, std::string(name) + ".", source.complaint());
     const std::string type = inner.string(inner.has("rope_type") ? "rope_type" : "type", "default");
+    // -1e-9: 0 is allowed, as in read_yarn().
     const double weight = inner.real("mscale_all_dim", 0.0, -1e-9, 100.0);
     if (type == "default" || weight == 0.0) return 1.0;
     const double amplitude = yarn_amplitude(inner.real("factor", 1.0, 0.0, 1e6), weight);

@@ -65,7 +65,7 @@ std::uint64_t table_offset(std::uint64_t bytes) {
 std::string footer_of(const packed_contents& contents, std::string_view table) {
     std::string footer(magic);
     append_number(footer, packed_layout_version, 4);
-    append_number(footer, 0, 4);
+    append_number(footer, 0, 4);  // reserved
     append_number(footer, contents.bytes, 8);
     append_hash(footer, contents.weights);
     append_hash(footer, contents.plan);
@@ -177,6 +177,7 @@ result<void> packed_file::check_sample(std::uint64_t phase) const {
 }
 
 result<void> packed_file::check_all() const {
+    // `bad`: a damaged piece, any of several; the number of pieces: none.
     std::atomic<std::size_t> bad{sums_.size()}, checked{0};
     tbb::parallel_for(std::size_t{0}, sums_.size(), [&](std::size_t i) {
         if (!check_piece(bytes().data(), i)) bad.store(i, std::memory_order_relaxed);
@@ -188,6 +189,7 @@ result<void> packed_file::check_all() const {
 }
 
 result<void> packed_file::read_all(std::byte* copy) const {
+    // `bad` and `checked`: as in check_all().
     std::atomic<std::size_t> bad{sums_.size()}, checked{0};
     std::atomic<bool> failed{false};
     tbb::parallel_for(std::size_t{0}, sums_.size(), [&](std::size_t i) {

@@ -121,7 +121,7 @@ void packed_folder::remove(const storage::block_hash& weights) {
 }
 
 /// Changes the index file. If it cannot be written the former one stays: then files are only hashed
-/// again.
+/// again. `is_locked`: the caller has the folder's lock.
 void packed_folder::change_index(const std::function<void(packed_index&)>& change, bool is_locked) {
     std::unique_ptr<storage::directory_lock> lock;
     if (!is_locked) {
@@ -170,6 +170,7 @@ result<void> packed_folder::make_room(std::uint64_t wanted) {
         held += entry.bytes;
         if (storage::is_held(path_of(entry.name))) continue;
         const known_packed* known = index.find_packed(entry.name);
+        // Files that the index does not know go first.
         candidates.push_back({known == nullptr ? 0 : known->used, &entry});
         removable += entry.bytes;
     }
@@ -203,6 +204,7 @@ void packed_folder::keep_to_budget() {
     const auto lock = files_.lock(options_.directory);
     if (!lock) return;  // the folder is not there yet, or another process writes in it
     const std::uint64_t before = bytes();
+    // If nothing can be removed the folder stays as it is.
     (void)make_room(0);
     tell_change(before, bytes());
 }
@@ -233,6 +235,7 @@ packed_folder::draft::draft(packed_folder& folder, std::unique_ptr<storage::dire
     : folder_(folder), lock_(std::move(lock)), writer_(std::move(file)), told_bytes_(told_bytes) {}
 
 packed_folder::draft::~draft() {
+    // If it cannot be removed now, the next begin() removes it.
     if (!is_finished_) (void)folder_.files_.unlink(folder_.path_of(draft_name));
     folder_.tell_change(told_bytes_, folder_.bytes());
 }

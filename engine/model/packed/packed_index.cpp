@@ -24,7 +24,8 @@ json::array to_json(const storage::file_identity& identity) {
             static_cast<std::int64_t>(identity.bytes), identity.modified_ns, identity.changed_ns};
 }
 
-/// Reads a file's identity, a list of five numbers; nothing when it is none.
+/// Reads a file's identity, a list of five numbers; nothing when it is none. The numbers are in the
+/// order of to_json().
 std::optional<storage::file_identity> identity_in(const json::object& fields) {
     const json::value* list = fields.if_contains("identity");
     if (list == nullptr || !list->is_array() || list->get_array().size() != 5) return std::nullopt;
@@ -59,6 +60,7 @@ std::optional<std::uint64_t> count_in(const json::object& fields, const char* ke
     return static_cast<std::uint64_t>(*number);
 }
 
+/// Each reads an entry of a list; nothing if a field is missing or invalid.
 std::optional<known_source> source_in(const json::value& value) {
     const json::object* fields = value.if_object();
     if (fields == nullptr) return std::nullopt;
@@ -79,6 +81,7 @@ std::optional<known_packed> packed_in(const json::value& value) {
     return known_packed{std::move(*name), *identity, *used};
 }
 
+/// Reads a list into `entries`. Returns: false if it is missing, too long, or has an invalid entry.
 template <class Entry, class Read>
 bool read_list(const json::object& body, const char* key, std::size_t count_max, Read read,
                std::vector<Entry>& entries) {
