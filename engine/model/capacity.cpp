@@ -26,6 +26,7 @@ std::uint64_t frames_of_conversation(const storage::kv_layout& layout, int token
         int reached = part == storage::kv_part::full ? blocks : 0;
         for (const int layer : layout.layers(part))
             if (const int window = layout.layer(layer).window; window > 0)
+                // The most blocks that `window` consecutive tokens can touch.
                 reached = std::max(reached, (window + block - 2) / block + 1);
         frames += static_cast<std::uint64_t>(std::min(blocks, reached)) *
                   storage::frames_of_block(layout, part);
@@ -51,6 +52,7 @@ std::uint64_t lasting_bytes_per_token(const storage::kv_layout& layout) {
         if (layout.layer(i).window != 0) continue;
         for (const storage::kv_region& region : layout.stored(i)) {
             const auto heads = static_cast<std::uint64_t>(layout.layer(i).kv_heads);
+            // A group has a scale and a bias, of 2 bytes each.
             bytes += heads * (region.row_bytes + 4 * static_cast<std::uint64_t>(region.groups));
         }
     }

@@ -64,6 +64,7 @@ void feed_forward::run_dense(const gated_weights& w, float* x, int count, float*
     if (!compensated_) return gated_mlp(w, x, count, false, y, tape);
     const int hidden = config_.hidden;
     std::memcpy(gathered_.data(), x, area(count, hidden) * sizeof(float));
+    // outputs_ is free until the product: it serves as scratch for the errors.
     if (has_quantized_inputs(w))
         tasks_.for_rows(0, count, 2 * hidden, [&](int i) {
             quantization_error(x + area(i, hidden), hidden,
@@ -119,7 +120,8 @@ void feed_forward::gated_mlp(const gated_weights& w, float* x, int count, bool c
 }
 
 /// error = x - dequantise(quantise(x)), the error of rounding x to 8 bits. Shape: x, error and
-/// scratch [n].
+/// scratch [n]. The scratch has the levels, of a byte each, then scales, then sums, which are not
+/// used.
 void feed_forward::quantization_error(const float* x, int n, float* error, float* scratch) const {
     auto* levels = reinterpret_cast<std::int8_t*>(scratch);
     float* scales = scratch + n / 4;
@@ -180,6 +182,7 @@ void feed_forward::run_mixture(const layer_weights& w, float* x, int count, floa
     add_chosen(w, x, y);
 }
 
+/// Adds the chosen experts' outputs to y, in ascending order of experts (see Exactness).
 void feed_forward::add_chosen(const layer_weights& w, const float* x, float* y) {
     for (int expert = 0; expert < config_.mixture.experts; ++expert) {
         const auto& rows = assigned_[static_cast<std::size_t>(expert)];
@@ -269,6 +272,7 @@ void feed_forward::route(const float* scores, std::span<const float> shares, int
     const mixture_config& mixture = config_.mixture;
     const std::span<const int> chosen = choose(scores);
     const float highest = scores[chosen[0]];
+    // Without softmax_over_all the experts that are not chosen get exp(-infinity), which is 0.
     for (int expert = 0; expert < mixture.experts; ++expert) {
         weights_[static_cast<std::size_t>(expert)] = mixture.softmax_over_all
                                                          ? scores[expert] - highest

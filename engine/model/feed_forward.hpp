@@ -78,10 +78,10 @@ class feed_forward {
     // For mixtures only.
     aligned_buffer<float> scores_;                   // [rows_max, experts], of the router
     std::vector<std::vector<assignment>> assigned_;  // by expert: the rows that chose it
-    std::vector<int> order_;                         // [experts]
-    std::vector<int> groups_;                        // [groups]
-    std::vector<float> weights_, choices_;           // [experts]
-    std::vector<float> shared_shares_;               // [rows_max]
+    std::vector<int> order_;                         // [experts], best first; scratch of choose()
+    std::vector<int> groups_;                        // [groups], likewise
+    std::vector<float> weights_, choices_;           // [experts], scratch for one row's choice
+    std::vector<float> shared_shares_;               // [rows_max], gates of the shared experts
 };
 
 }  // namespace semantic::engine

@@ -24,6 +24,7 @@ storage::result<void> check_layout(const model_config& config, const storage::kv
         return incompatible("the KV layout is not this model's");
     }
     const storage::kv_recipe& recipe = layout.recipe();
+    // Rows of 16 bits have no groups.
     if (recipe != storage::kv_recipe(16) && recipe.group_size != group_size) {
         return incompatible("KV groups of " + std::to_string(recipe.group_size) +
                             " are not supported: the kernels are made for groups of " +

@@ -154,6 +154,7 @@ void transformer::impl::run_layer(int layer, std::span<sequence_step> batch) {
     if (rows.count() > 0) finish_layer(layer);
     if (layer != last_layer()) return;
     if (rows.count() > 0) write_logits(batch);
+    // Drafts are left out: a caller that takes them advances the cache itself.
     for (sequence_step& step : batch)
         step.cache->advance(step.cache->token_count() + static_cast<int>(step.tokens.size()) -
                             step.drafts);
@@ -188,6 +189,7 @@ void transformer::impl::attend(int layer, std::span<const sequence_step> batch) 
     if (is_last) {
         keep_logit_rows(batch, 0);
         if (rows.count() == 0) return;
+        // While queries are captured no logits are asked for, so no row was left.
         ASSERT(!attention_.captures_queries());
         attention_.project(layer, {.queries = true, .keys_and_values = false});
     }
@@ -305,6 +307,7 @@ void transformer::impl::write_logits(std::span<const sequence_step> batch) {
             const int some = std::min(panel_rows, end - row);
             float* x = stream.read_normed(row, row + some, weights.final_norm);
             const linear_job job = {&weights.head, to, vocabulary};
+            // The second list has the jobs whose rounding is compensated.
             products.multiply({&job, 1}, {&job, limits.compensated ? 1u : 0u}, x, some);
             if (config.logit_scale != 1.0f)
                 for (std::size_t k = 0; k < as_size(some) * vocabulary; ++k)

@@ -17,6 +17,7 @@ key_means::key_means(const model_config& config, const kernel_table& kernels,
         for (std::size_t i = 0; i < pairs; ++i) {
             const auto [cosine, sine] =
                 mean_turn(static_cast<double>(frequencies[i]), rope_mean_positions(config));
+            // The head's pair after rope, averaged over the positions.
             for (int head = 0; head < layer.kv_heads; ++head) {
                 float* x = centres_.data() + at(layer, head) + i;
                 const double a = static_cast<double>(x[0]), b = static_cast<double>(x[pairs]);

@@ -19,6 +19,7 @@ key_shaping::key_shaping(const model_config& config, std::span<const float> feed
     matrices_.resize(end);
     const float* from = feedback.data();
     float* to = matrices_.data();
+    // Copies what is above each diagonal; the rest of a matrix is 0.
     for (const layer_heads& layer : layers) {
         const auto dim = static_cast<std::size_t>(layer.dim);
         for (std::size_t row = 0; row < static_cast<std::size_t>(layer.kv_heads) * dim; ++row) {

@@ -36,6 +36,7 @@ std::vector<float> yarn_frequencies(const rope_parameters& rope, int head_dim) {
     }
     low = std::max(low, 0.0);
     high = std::min(high, static_cast<double>(head_dim - 1));
+    // As in the reference: the ramp below divides by the difference.
     if (low == high) high += 0.001;
     std::vector<float> frequencies(static_cast<std::size_t>(head_dim / 2));
     for (std::size_t i = 0; i < frequencies.size(); ++i) {
@@ -77,6 +78,7 @@ int rope_mean_positions(const model_config& config) noexcept {
     return std::min(8192, config.context_tokens_max);
 }
 
+// The sum of a geometric series, divided by `count`; where it is 0 / 0, its limit 1.
 std::pair<double, double> mean_turn(double frequency, int count) noexcept {
     const double half_step = 0.5 * frequency, middle = 0.5 * (count - 1) * frequency;
     const double damping = std::fabs(std::sin(half_step)) < 1e-12

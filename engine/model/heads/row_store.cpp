@@ -35,6 +35,7 @@ void row_store::keep_wide(const token& at, int layer, kind rows, int head, const
     const int row = group.first + at.position - layout_.group_start(at.position);
     const bool is_key = rows == kind::key;
     std::byte* to = is_key ? group.rows.key(each, head, row) : group.rows.value(each, head, row);
+    // Rows of 16 bits have no scales and biases.
     kernels_.quantize_kv(x, is_key ? each.k_dim : each.v_dim, 16, kv_rounding::fitted, to, nullptr,
                          nullptr);
 }

@@ -17,11 +17,13 @@ wide_store::wide_store(const storage::kv_layout& layout, int rows_max)
         const storage::kv_layer& each = layout.layer(i);
         most = std::max(most, as_size(each.kv_heads) * as_size(each.k_dim + each.v_dim));
     }
+    // 2 bytes a number: f16.
     between_ = aligned_buffer<std::byte>(most * as_size(rows_max) * 2);
 }
 
 wide_store::group wide_store::at(const step_part& part, int layer, int position) {
     const int start = layout_.group_start(position);
+    // The sequence has the rows of the groups in which the step begins and ends.
     if (start <= part.first) return {part.cache->group_rows(layer), 0};
     if (start == layout_.group_start(part.end - 1)) return {part.cache->next_group_rows(layer), 0};
     const storage::kv_layer& shape = layout_.layer(layer);

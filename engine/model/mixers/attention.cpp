@@ -284,6 +284,7 @@ attention::place attention::first_place(int index) const {
 
 void attention::attend_part(int layer, place at, place next, const query_rows& queries,
                             partial target, int slot) {
+    // The frame after the last one is the wide tail, which is not prefetched.
     if (at.frame == at.owner->frame_end)
         return attend_wide(layer, *at.owner, queries, target, slot);
     if (next.owner != nullptr && next.frame == next.owner->frame_end) next = {};

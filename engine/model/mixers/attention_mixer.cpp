@@ -104,6 +104,7 @@ void attention_mixer::project_panel(int layer, int begin, int end, attention_par
                                {.weights = &w.v.matrix, .y = v, .ldy = as_size(kv_width)}};
     const std::size_t query_jobs = queries ? 1 : 0;
     const std::size_t stored = !keys_and_values ? 0 : values_from_keys ? 1 : 2;  // jobs of k and v
+    // The jobs of q, k and v are neighbours, so those that are wanted are a part of the list.
     const auto wanted = std::span(jobs).subspan(1 - query_jobs, query_jobs + stored);
     if (wanted.empty()) return;
     // Rounding of activations is compensated for K and V only: there an error may move an element

@@ -80,6 +80,7 @@ void convolution::keep_columns(const state_region& region, const state_piece& pi
             std::memcpy(to, piece.from + region.columns + as_size(at + taps_ - 1) * bytes, bytes);
         }
     }
+    // The rest up to the next layer's part is padding.
     std::memset(to, 0, static_cast<std::size_t>(piece.to + region.end - to));
 }
 

@@ -20,6 +20,7 @@ inline void sigmoid(const kernel_table& kernels, float* x, std::size_t n) {
 /// log(1 + exp(x)), without overflow.
 inline float softplus(float x) {
     const auto wide = static_cast<double>(x);
+    // Above 30 the logarithm is x in f32.
     return static_cast<float>(wide > 30.0 ? wide : std::log1p(std::exp(wide)));
 }
 

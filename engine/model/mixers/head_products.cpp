@@ -10,9 +10,10 @@ namespace {
 
 /// Rows of one task. With 64 rows a head's matrix (512 x 128 f16: 128 KiB) stays in L2.
 constexpr int rows_per_block = 64;
+/// Elements of a part, of which the kernels need the sum.
+constexpr std::size_t elements_per_part_sum = 16;
 /// Multiply-adds that one thread does in about 10 microseconds. For less work it does not pay to
 /// wake other threads.
-constexpr std::size_t elements_per_part_sum = 16;
 constexpr double parallel_product_work = 1e6;
 
 }  // namespace
@@ -64,11 +65,13 @@ void head_products::run_block(const packed_matrix& w, const float* x, std::size_
     const auto quantize = [&] {
         kernels_.quantize_rows(scratch.rows.data(), count, w.cols, scratch.levels.data(),
                                scratch.scales.data(), scratch.sums.data());
+        // 16: elements_per_part_sum.
         kernels_.sum_parts(scratch.levels.data(), static_cast<std::size_t>(count) * inputs / 16,
                            scratch.part_sums.data());
     };
     quantize();
     kernels_.linear_quant(w, 0, w.tiles(), rows, count, y, ldy);
+    // Multiplies the rounding error of the inputs, too, and adds that product.
     for (std::size_t i = 0; i < static_cast<std::size_t>(count) * inputs; ++i)
         scratch.rows.data()[i] -= rows.scales[i / group_size] * static_cast<float>(rows.q[i]);
     quantize();

@@ -84,6 +84,7 @@ void latent_heads::place_queries(int layer, int kv_layer, int begin, int end, co
         const float* from = q + area(row - begin, q_width_) + latent.plain_dim;
         float* to = queries_.at(0, row);
         for (int head = 0; head < heads; ++head, from += head_dim, to += key_dim_) {
+            // Both parts of a stored key are padded with zeros.
             std::fill(to + latent.rank, to + plain, 0.0f);
             context_.rows.angles().turn_pairs(context_.kernels, layer, row, from, latent.rope_dim,
                                               to + plain);

@@ -48,7 +48,7 @@ recurrent_mixer::recurrent_mixer(const pass_context& context)
 }
 
 void recurrent_mixer::run(int layer, float* mixed) {
-    recorded_ = 0;
+    recorded_ = 0;  // each layer has a record of its own
     for (int begin = 0; begin < context_.rows.count(); begin += context_.panel_rows) {
         const int end = std::min(begin + context_.panel_rows, context_.rows.count());
         cut_into_pieces(begin, end);
@@ -63,6 +63,7 @@ void recurrent_mixer::cut_into_pieces(int begin, int end) {
         while (last < end && &context_.rows.part(last) == &part) ++last;
         ASSERT(part.next_state != nullptr && part.next_state != part.state);
         ASSERT(part.state != nullptr || part.first == 0);
+        // In a later panel the sequence continues from the state that the earlier one has written.
         const bool begins = first == part.first_row;
         pieces_.push_back(
             {first, last - first, begins ? part.state : part.next_state, part.next_state});
@@ -81,6 +82,7 @@ void recurrent_mixer::rewind(int index, int count) {
     const step_part& part = sequences[storage::as_size(index)];
     const int all = part.end - part.first;
     ASSERT(part.drafts > 0 && count >= all - part.drafts && count <= all);
+    // 0: a replay finds the rows by `recorded`.
     const state_piece piece{0, count, part.state, part.next_state, recorded};
     for (int layer = 0; layer < static_cast<int>(context_.config.layers.size()); ++layer)
         if (is_recurrent(context_.kind(layer).mixer)) replay(layer, piece);

@@ -71,6 +71,7 @@ void state_space_mixer::prepare_row(const recurrent_weights& w, int row) {
     for (int head = 0; head < shape_.value_heads; ++head) {
         const auto i = as_size(head);
         float step = softplus(steps[i] + w.step_bias[i]);
+        // Without an upper bound (0) only the lower one counts.
         if (shape_.step_max > 0.0f) step = std::clamp(step, shape_.step_min, shape_.step_max);
         step = std::max(step, shape_.step_min);
         decays[i] = w.decay[i] * step;

@@ -32,6 +32,7 @@ void layer_inputs::move(int from, int to) {
 }
 
 void layer_inputs::read(int first, std::span<const storage::token_id> tokens) {
+    // As in the model: a table's row is multiplied by sqrt(dim).
     const float scale = std::sqrt(static_cast<float>(config_.layer_input_dim));
     const int count = static_cast<int>(tokens.size());
     tasks_.for_rows(0, count, 4 * width_, [&](int i) {
@@ -44,6 +45,7 @@ void layer_inputs::read(int first, std::span<const storage::token_id> tokens) {
 }
 
 void layer_inputs::add_projections(int count, residual_stream& stream, projector& products) {
+    // As in the model: projections are divided by sqrt(hidden), and the sum of both by sqrt(2).
     const float before = 1.0f / std::sqrt(static_cast<float>(config_.hidden));
     const float after = 1.0f / std::sqrt(2.0f);
     const int dim = config_.layer_input_dim;
@@ -51,6 +53,7 @@ void layer_inputs::add_projections(int count, residual_stream& stream, projector
                             as_size(width_)};
     for (int begin = 0; begin < count; begin += panel_rows_) {
         const int end = std::min(begin + panel_rows_, count);
+        // The second list has the jobs whose rounding is compensated.
         products.multiply_layer({&job, 1}, {&job, 1}, stream.read_normed(begin, end, {}),
                                 end - begin);
         tasks_.for_rows(begin, end, 4 * width_, [&](int row) {

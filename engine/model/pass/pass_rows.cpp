@@ -24,6 +24,7 @@ void pass_rows::lay_out(std::span<const sequence_step> batch) {
         ASSERT(rows + count <= rows_max_);
         ASSERT(first + count <= config_.context_tokens_max);
         ASSERT(first + count <= step.cache->reserved_tokens());
+        // A sequence without tokens has no part in the step.
         if (count == 0) continue;
         sequences_.push_back({.cache = step.cache,
                               .first_row = rows,
@@ -46,6 +47,7 @@ void pass_rows::move(int from, int to) {
     positions_[static_cast<std::size_t>(to)] = positions_[static_cast<std::size_t>(from)];
 }
 
+// Also computes the angles and spans of the rows that are left, which may have been moved.
 void pass_rows::cut(int count) {
     count_ = count;
     tasks_.for_rows(0, count, 32 * config_.head_dim,

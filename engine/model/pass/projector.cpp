@@ -20,6 +20,7 @@ void projector::multiply(std::span<const linear_job> jobs, std::span<const linea
     const int cols = jobs[0].weights->cols;
     const int first = tape_ != nullptr ? tape_->take_input(tasks_, x, count, cols) : 0;
     linear_from(kernels_, tasks_, jobs, x, first, count, cols, scratch_.data());
+    // In a replay the recorded outputs have the correction already.
     if (tape_ == nullptr || !tape_->replays()) correction_.add(exact, x, count, cols);
     if (tape_ != nullptr) tape_->take_outputs(tasks_, jobs, first, count);
 }

@@ -172,14 +172,17 @@ std::optional<storage::dtype> float_type(gguf_type type) {
     }
 }
 
+/// Whether the tensor belongs to a layer that predicts further tokens.
 bool is_further(std::string_view name, const further_layers& further) {
     const auto layer = split_layer(name);
     if (!layer || further.count == 0) return false;
     std::uint64_t number = 0;
+    // Digits only; a number that is too large stays 0, which is no such layer.
     std::from_chars(layer->first.data(), layer->first.data() + layer->first.size(), number);
     return number >= further.first && number - further.first < further.count;
 }
 
+/// Whether the rows of this tensor are ordered for rope, in architectures where any are.
 bool lies_permuted(std::string_view published) {
     return published.find(".q_proj.") != std::string_view::npos ||
            published.find(".k_proj.") != std::string_view::npos;

@@ -121,6 +121,7 @@ void put_sixes(const group_codes& codes, std::size_t at, record_row& to) {
 
 /// Bits 4k to 4k + 3 of `bits`, each as a byte of the result. Bit i belongs to input i.
 std::uint32_t bits_of_quad(std::uint32_t bits, std::size_t k) {
+    // The product has copies of the four bits, shifted so that bit i of one is at bit 8 * i.
     return (bits >> 4 * k & 15u) * 0x00204081u & low_bits;
 }
 
@@ -146,15 +147,18 @@ void pack_small(const std::byte* blocks, record_row& to) {
     fifth ? put_fives(codes, header, to) : put_nibbles(codes, header, to);
 }
 
+/// A block has an f16 scale and 32 codes. In the record the scales of both blocks come first.
 void pack_q8_0(const std::byte* blocks, record_row& to) {
     for (std::size_t part = 0; part < 2; ++part) {
         const std::byte* at = blocks + part * 34;
         to.put_half(part, at);
         for (std::size_t j = 0; j < 8; ++j)
+            // Adds 128 to each code: packed codes have no sign.
             to.put_quad(64 + (part * 8 + j) * plane, word_at(at + 2, j) ^ 0x80808080u);
     }
 }
 
+/// A block has an exponent and 16 bytes of codes, which stay in their order.
 void pack_mxfp4_blocks(const std::byte* blocks, record_row& to) {
     for (std::size_t part = 0; part < 2; ++part) {
         const std::byte* at = blocks + part * 17;
@@ -220,6 +224,7 @@ void pack_q4_k(const std::byte* block, record_row& to) {
                 codes[8 + j] |= (word_at(fifths, j) >> (2 * group + 1) & low_bits) << 4;
             }
         }
+        // The header has two halves and 16 bytes for each of the 16 rows: 320 bytes.
         const std::size_t at = 320 + group * (fifth ? 10 : 8) * plane;
         fifth ? put_fives(codes, at, to) : put_nibbles(codes, at, to);
     }
@@ -241,6 +246,7 @@ void pack_q2_k(const std::byte* block, record_row& to) {
     for (std::size_t group = 0; group < 4; ++group) {
         group_codes codes{};
         for (std::size_t i = 0; i < 4; ++i) take_twos(block + 16, 4 * group + i, 0, &codes[4 * i]);
+        // The header is as long as that of Q4_K.
         put_twos(codes, 320 + group * 4 * plane, to);
     }
 }
@@ -260,6 +266,7 @@ void pack_q3_k(const std::byte* block, record_row& to) {
         for (std::size_t i = 0; i < 4; ++i) take_twos(block + 32, 4 * group + i, 0, &codes[4 * i]);
         for (std::size_t j = 0; j < 16; ++j)
             codes[j] |= (word_at(block, j % 8) >> (2 * group + j / 8) & low_bits) << 2;
+        // The header has a half and 16 bytes for each of the 16 rows: 288 bytes.
         put_threes(codes, 288 + group * 6 * plane, to);
     }
 }
@@ -275,6 +282,7 @@ void pack_q6_k(const std::byte* block, record_row& to) {
         for (std::size_t j = 0; j < 16; ++j)
             codes[j] = word_at(low, j) >> group % 2 * 4 & low_nibbles;
         for (std::size_t i = 0; i < 4; ++i) take_twos(block + 128, 4 * group + i, 4, &codes[4 * i]);
+        // The header is as Q3_K's, and 32 bytes that are not used.
         put_sixes(codes, 320 + group * 12 * plane, to);
     }
 }

@@ -42,7 +42,7 @@ class product_tape {
     float* next(std::size_t floats);
 
     bool replays_ = false;
-    std::size_t next_ = 0;
+    std::size_t next_ = 0;                         // index of the matrix that comes next
     std::vector<aligned_buffer<float>> matrices_;  // inputs and outputs, in order
 };
 

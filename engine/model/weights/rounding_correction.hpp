@@ -21,7 +21,8 @@ class rounding_correction {
                         int inputs_max, int outputs_max);
 
     /// job.y += W (x - round8(x)) for every job whose weights are quantised; then x is overwritten.
-    /// Shape: x [count, cols]; every job.y [count, weights->rows], contiguous.
+    /// Shape: x [count, cols]; every job.y [count, weights->rows], contiguous. Requires: at most
+    /// three of the jobs have quantised weights.
     void add(std::span<const linear_job> jobs, float* x, int count, int cols);
 
   private:

@@ -17,6 +17,7 @@ namespace {
 using storage::dtype;
 using storage::errc;
 
+/// Rounded up to the alignment that the kernels need.
 std::size_t padded(std::size_t bytes) { return (bytes + 63) / 64 * 64; }
 
 std::string shown(const std::vector<std::int64_t>& shape) {
@@ -128,6 +129,7 @@ void tensor_reader::part(const std::string& name, const row_range& from, bool tr
         }
         if (t->view->rope_neighbours) plan.order.rope_dim = config_.head_dim;
     }
+    // After a failed look-up this does nothing.
     place(std::move(plan), precision);
 }
 

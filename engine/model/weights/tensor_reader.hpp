@@ -111,12 +111,12 @@ class tensor_reader {
     const weight_form form_;
     std::map<const weight_file*, std::size_t> number_of_;  // the file's index among all files
     std::map<std::string, found_tensor, std::less<>> tensors_;
-    std::set<const stored_tensor*> used_;
-    std::set<const stored_tensor*> left_out_;
-    std::string where_;
-    storage::failure complaint_{storage::errc::incompatible, ""};
+    std::set<const stored_tensor*> used_;      // found by find()
+    std::set<const stored_tensor*> left_out_;  // by leave_out()
+    std::string where_;                        // the paths of all files, for messages
+    storage::failure complaint_{storage::errc::incompatible, ""};  // no text: none
     std::vector<packing> plans_;
-    std::size_t bytes_ = 0;
+    std::size_t bytes_ = 0;  // of all plans in the arena
     bool quantises_ = false;
     bool reads_on_ = false;
 };

@@ -420,6 +420,7 @@ read_counter::read_counter(const std::vector<packing>& plans, const std::vector<
     for (const weight_file& file : files) {
         index_[&file] = files_.size();
         const std::string& path = file.path();
+        // A file of which nothing is packed counts as read.
         files_.push_back({path.substr(path.rfind('/') + 1), 1.0});
     }
     all_.resize(files.size());
@@ -479,6 +480,7 @@ std::optional<failure> pack_in_order(const kernel_table& kernels, const std::vec
     std::optional<failure> complaint;
     while (!complaint && (!left.empty() || packed.end > packed.begin)) {
         advance(next, packed.end, left, arena_bytes);
+        // These stay if TBB skips a call because another task in the arena has thrown.
         std::optional<failure> unwritten = cancelled(), unpacked = cancelled();
         // The bytes before the window are never touched: tasks know their place in the whole arena.
         const auto arena = reinterpret_cast<std::uintptr_t>(next.bytes.data()) - next.begin;

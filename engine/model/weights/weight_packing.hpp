@@ -81,7 +81,7 @@ class read_counter {
     std::vector<double> all_, done_;  // source bytes, by file
     std::vector<file_progress> files_;
     double all_bytes_ = 0.0;
-    double reported_ = 0.0;
+    double reported_ = 0.0;  // fraction of the latest report
 };
 
 /// Packs all plans into the arena. Source pages are released as soon as they are packed. Tasks of

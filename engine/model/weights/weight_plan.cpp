@@ -259,6 +259,7 @@ void plan_mixture_beside(tensor_reader& reader, const model_config& c, const std
     reader.linear(prefix + "router.proj", c.mixture.experts, c.hidden, false, layer.router,
                   precision::as_stored);
     reader.vector(prefix + "router.scale", c.hidden, norms.router);
+    // The model also divides the router's input by sqrt(hidden).
     for (float& each : norms.router) each /= std::sqrt(static_cast<float>(c.hidden));
     reader.vector(prefix + "router.per_expert_scale", c.mixture.experts, norms.expert_scales);
     reader.vector(prefix + "pre_feedforward_layernorm_2.weight", c.hidden, norms.experts);

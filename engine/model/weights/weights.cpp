@@ -79,6 +79,7 @@ class weight_loader {
     }
 
   private:
+    /// Hashes the files at once. Nothing is packed meanwhile, so the hashing waits for nobody.
     void hash_now() {
         read_pace nobody_packs;
         nobody_packs.finish();
@@ -86,6 +87,7 @@ class weight_loader {
         is_newly_hashed_ = true;
     }
 
+    /// What the packed file has to contain; also sets the weights' hash. Requires: hashes_.
     packed_contents contents() {
         out_.hash_ = hash_together(*hashes_, changed_form_);
         return {out_.hash_, reader_.digest(), reader_.bytes()};
@@ -203,7 +205,7 @@ class weight_loader {
                 if (file && take(std::move(*file))) return {};
                 if (!file) unwritten = file.error();
             }
-            (*draft).reset();
+            (*draft).reset();  // removes an unfinished file, and releases the lock
         }
         // What was planned for a mapping has no room for a copy.
         if (unwritten && how_.copy_bytes_max < reader_.bytes()) return *unwritten;
@@ -215,13 +217,13 @@ class weight_loader {
     const tensor_reader& reader_;
     const kernel_table& kernels_;
     const weight_loading& how_;
-    const std::string changed_form_;
+    const std::string changed_form_;  // the form's name if it changes a matrix; else empty
     const weights_progress& progress_;
     model_weights& out_;
-    std::optional<std::vector<storage::block_hash>> hashes_;
-    std::vector<packed_source> sources_;                         // where packed weights are kept
+    std::optional<std::vector<storage::block_hash>> hashes_;  // of the files, once they are known
+    std::vector<packed_source> sources_;                      // where packed weights are kept
     std::vector<std::optional<storage::file_identity>> before_;  // of the files, unhashed
-    bool is_newly_hashed_ = false;
+    bool is_newly_hashed_ = false;  // hashes_ was computed in this load
 };
 
 result<model_weights> model_weights::load(const std::string& model, const model_config& config,
