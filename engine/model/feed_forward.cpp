@@ -155,6 +155,7 @@ void feed_forward::choose_experts(const layer_weights& w, float* x, int count) {
     linear(kernels_, tasks_, w.router.matrix, x, count, scores_.data(),
            static_cast<std::size_t>(experts), linear_scratch_.data());
     for (auto& rows : assigned_) rows.clear();
+    // Row by row, see Exactness.
     for (int row = 0; row < count; ++row) {
         float* scores = scores_.data() + area(row, experts);
         w.router.add_bias(kernels_, scores);

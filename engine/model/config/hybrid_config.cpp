@@ -207,6 +207,7 @@ void read_recurrence(fields& source, const family_defaults& family, model_config
                                std::to_string(heads.value_dim) + " cannot share " +
                                std::to_string(heads.key_heads) + " heads or groups of keys");
     }
+    // The convolution runs over queries, keys and values.
     const std::int64_t channels = std::int64_t{2} * heads.key_heads * heads.key_dim +
                                   std::int64_t{heads.value_heads} * heads.value_dim;
     if (channels > dimension_max)

@@ -165,6 +165,8 @@ void take_words(fields& source, std::vector<bool>& mixture) {
 }  // namespace
 
 std::vector<bool> read_mixture_layers(fields& section, const family_defaults& family, int count) {
+    // A family says it by a word for each layer, by the number of leading layers without experts,
+    // or by an interval.
     std::vector<bool> mixture(static_cast<std::size_t>(count), family.experts > 0);
     if (section.has("mlp_layer_types") && family.leading_dense) {
         take_words(section, mixture);

@@ -369,6 +369,7 @@ result<model_config> model_config::load(const std::string& model) {
     storage::file_system& files = storage::posix_file_system();
     auto config = storage::read_whole(files, model + "/config.json", bytes_max);
     if (!config) return config.error();
+    // Only this file may be missing.
     auto generation = storage::read_whole(files, model + "/generation_config.json", bytes_max);
     if (!generation && generation.error().code != errc::not_found) return generation.error();
     auto parsed = parse(*config, generation ? std::string_view(*generation) : std::string_view());
@@ -432,6 +433,7 @@ std::size_t model_config::state_bytes() const {
 
 std::string model_config::state_identity() const {
     if (state_bytes() == 0) return "";
+    // A letter for each layer.
     std::string kinds;
     for (const layer_config& layer : layers) {
         switch (layer.mixer) {

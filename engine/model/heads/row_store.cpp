@@ -67,6 +67,7 @@ void row_store::key_batch::add(const token& at, int head, float* key) {
         store_.round(at, layer_, region, head, key);
         return;
     }
+    // Shaped keys wait until shaped_keys_max of them can be rounded together.
     const place to = store_.place_of(at, layer_, region, head);
     waiting_[count_++] = {key, store_.shaping_->feedback(layer_, head), to.packed, to.scales,
                           to.biases};

@@ -206,6 +206,7 @@ void attention_mixer::attend(int layer, float* attended) {
     head_kind& heads = kind_of(layer);
     heads.attend.run(stored, context_.rows.spans(), heads.queries, context_.layer(layer).sinks,
                      attended);
+    // Values are stored rotated. Rotation is linear, so their weighted sum is rotated back once.
     if (layout_.v(stored).rotated) {
         const int step = latent_ != nullptr ? group_size : heads.value_dim;
         context_.tasks.for_rows(0, context_.rows.count(), wide, [&](int row) {

@@ -44,6 +44,7 @@ void delta_rule_mixer::run_panel(int layer, int begin, int end, float* mixed) {
                      convolution::activation::silu, convolved_.data());
     context_.tasks.for_rows(0, count, 4 * channels,
                             [&](int row) { prepare_row(w.recurrent, row); });
+    // A row of convolved_ has queries, keys and values, in this order.
     const float* queries = convolved_.data();
     const float* keys = queries + shape_.key_width();
     float* out = mixed + area(begin, width());

@@ -12,6 +12,7 @@
 namespace semantic::engine {
 
 std::unique_ptr<recurrent_mixer> recurrent_mixer::make(const pass_context& context) {
+    // A model has one kind of recurrent layers: the first one decides.
     for (const layer_config& layer : context.config.layers) {
         switch (layer.mixer) {
             case mixer_kind::delta_rule:

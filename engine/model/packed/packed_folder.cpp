@@ -104,6 +104,7 @@ result<packed_file> packed_folder::open(const packed_contents& contents) {
     if (!file) return file;
     const packed_index index = read_index(files_, path_of(index_name));
     const known_packed* known = index.find_packed(name);
+    // Of a file that is as it was written, or last read whole, a sample is enough.
     const bool is_as_written = known != nullptr && known->identity == file->identity();
     const bool reads_all = options_.verify_all || !is_as_written;
     if (auto ok = reads_all ? file->check_all() : file->check_sample(index.uses); !ok)

@@ -149,6 +149,7 @@ packed_index packed_index::parse(std::string_view text) {
     const auto root = storage::parse_strict_json(text);
     if (!root || !root->is_object()) return {};
     const json::object& file = root->get_object();
+    // The checksum is over the body as to_text() serialises it.
     const json::value* body = file.if_contains("body");
     if (body == nullptr || !body->is_object()) return {};
     const auto is = [&file](const char* key, const json::value& wanted) {

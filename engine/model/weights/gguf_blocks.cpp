@@ -272,6 +272,7 @@ void dequantize(gguf_type type, std::span<const std::byte> blocks, std::span<flo
         float* to = out.data() + block * size.elements;
         for (std::size_t i = 0; i < size.elements; ++i) {
             const std::size_t group = i / static_cast<std::size_t>(decoder.group);
+            // In this order of operations, as the reference has it.
             to[i] = decoded.scales[group] * static_cast<float>(decoded.codes[i]) +
                     decoded.offsets[group];
         }

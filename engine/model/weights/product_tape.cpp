@@ -34,6 +34,7 @@ int product_tape::take_input(const task_runner& tasks, float* x, int count, int 
         });
         return 0;
     }
+    // The least row that differs; several threads look for it.
     std::atomic<int> first = count;
     tasks.for_rows(0, count, cols, [&](int row) {
         const std::size_t at = static_cast<std::size_t>(row) * width;

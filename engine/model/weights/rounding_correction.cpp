@@ -34,6 +34,7 @@ void rounding_correction::add(std::span<const linear_job> jobs, float* x, int co
     }
     if (found == 0) return;
     const int groups = cols / group_size;
+    // Replaces each row of x by the error of its rounding.
     tasks_.for_rows(0, count, cols, [&](int row) {
         float* rest = x + area(row, cols);
         std::int8_t* levels = levels_.data() + area(row, cols);

@@ -135,6 +135,7 @@ void tensor_reader::part(const std::string& name, const row_range& from, bool tr
 
 void tensor_reader::vector(const std::string& name, int count, std::vector<float>& out) {
     const auto at = tensors_.find(name);
+    // Any shape with `count` elements will do.
     const bool fits = at != tensors_.end() && elements_of(*at->second.view) == count;
     const found_tensor* t =
         find(name, fits ? at->second.view->shape : std::vector<std::int64_t>{count});

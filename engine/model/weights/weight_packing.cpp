@@ -46,6 +46,7 @@ struct packing_task {
     int tile_begin, tile_end;
 };
 
+/// Cuts the plans into tasks of about task_source_bytes, in their order.
 std::vector<packing_task> cut(const std::vector<packing>& plans) {
     std::vector<packing_task> tasks;
     for (const packing& plan : plans) {
