@@ -318,7 +318,7 @@ storage::result<prefetched_memory> local_engine::prefetch(const storage::agent_i
     if (!state) return storage::failure{storage::errc::not_found, "no agent " + agent.str()};
     prefetched_memory brought;
     scheduler_.with_transient_hold([&] {
-        const auto pinned = store_->hold(agent);
+        const auto pinned = store_->hold(agent);  // its files stay while they are read
         const auto found = store_->restore(*state, static_cast<int>(state->tokens.size()));
         if (!found) {
             brought.why = to_string(found.error().code);

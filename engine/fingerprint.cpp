@@ -13,6 +13,7 @@ storage::block_hash fingerprint(const std::vector<std::string_view>& fields) {
                                                                           XXH3_freeState);
     XXH3_128bits_reset(state.get());
     for (std::string_view field : fields) {
+        // The length comes first, so that ("ab", "c") differs from ("a", "bc").
         std::uint8_t length[8];
         for (std::size_t i = 0; i < 8; ++i)
             length[i] = static_cast<std::uint8_t>(field.size() >> (8 * i));

@@ -51,6 +51,7 @@ std::map<std::string, std::string> notes_within(const agent_state& memory, std::
 }  // namespace
 
 storage::result<fork_place> fork_place_in(const agent_state& memory, const fork_point& at) {
+    // A place by the number of tokens, or by the name of an answer.
     if (!at.message) {
         const int tokens = at.tokens.value_or(0);
         if (tokens < 0 || static_cast<std::size_t>(tokens) > memory.tokens.size())

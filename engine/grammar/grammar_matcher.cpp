@@ -198,6 +198,7 @@ grammar_matcher::state grammar_matcher::move(state from, std::uint64_t taken, Ta
 
 grammar_matcher::state grammar_matcher::step(state from, unsigned char byte) {
     if (from == dead) return dead;
+    // Bytes of one class share a transition, which is computed once.
     const std::size_t group = program_->class_of[byte];
     if (states_[from].next.empty()) {
         take_bytes(program_->classes * sizeof(state) + 16);

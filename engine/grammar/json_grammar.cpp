@@ -207,6 +207,7 @@ symbol json_grammar::array_of(symbol element, int least, int most) {
     grammar::sequence open = out_.literal("[") + blank();
     grammar::sequence close = grammar::sequence{blank()} + out_.literal("]");
     alternatives ways;
+    // An empty array has blanks in one place only, so it is an alternative of its own.
     if (least <= 0) ways.push_back(out_.literal("[") + blank() + out_.literal("]"));
     if (most != 0) {
         symbol more =

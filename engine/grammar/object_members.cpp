@@ -95,6 +95,7 @@ class member_writer {
 
     symbol object() {
         continuations at = after_declared();
+        // From the last declared member to the first: at[n] is what may follow n members.
         for (auto p = rules_.properties.rbegin(); p != rules_.properties.rend(); ++p) {
             const sequence member = out_.member_name(p->name, rules_.are_arguments) + p->value;
             continuations now;

@@ -121,6 +121,8 @@ bool output_constraint::knows_mask() { return allowed_.contains(matcher_.look_al
 const output_constraint::token_set& output_constraint::allowed_here() {
     const grammar_matcher::state alike = matcher_.look_alike(here());
     auto known = allowed_.find(alike);
+    // Short words are the same at all look-alikes, so their mask is cached; long ones need the
+    // state.
     if (known == allowed_.end()) {
         token_set made = walk(trie_.short_words, true);
         forbid_ends(made);

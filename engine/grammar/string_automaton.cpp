@@ -101,6 +101,7 @@ class reader {
 
     int start() { return interned(closed({0})); }
     int step(int state, std::size_t character, const alphabet& letters) {
+        // A step is computed once for each class of characters.
         auto& steps = steps_[static_cast<std::size_t>(state)];
         if (steps.empty()) {
             memory_.add(letters.size() * sizeof(int));

@@ -327,6 +327,7 @@ class pattern_writer {
   private:
     symbol anything() { return builder_.repeat({out_.character()}, 0, -1); }
 
+    // The rules of a part of an expression. Recursion is at most groups_max deep.
     sequence written(const pattern_node& node) {
         switch (node.type) {
             case kind::set:
@@ -377,6 +378,7 @@ parsed_pattern parse_pattern(std::string_view pattern) {
 symbol character_writer::one_of(const char_set& set) {
     builder_.budget().charge_steps();
     if (const auto known = known_.find(set); known != known_.end()) return known->second;
+    // Quotes, backslashes and control characters are escaped, each in one way only.
     std::vector<sequence> ways;
     byte_set plain;
     for (std::size_t c = 0; c < 128; ++c) {

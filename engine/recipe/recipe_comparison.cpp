@@ -140,7 +140,7 @@ std::vector<recipe_score> recipe_comparison::run(
         scores_.push_back({std::string(each.name), bytes_share(config_, each.recipe)});
     sure_share_ = std::numeric_limits<float>::infinity();
     begin_smallest();
-    const int last = static_cast<int>(tokens_.size()) - 1;
+    const int last = static_cast<int>(tokens_.size()) - 1;  // only predicted, not read
     for (int begin = 0; begin < last; begin += limits_.rows_max) {
         if (!is_any_open()) break;
         const int end = std::min(begin + limits_.rows_max, last);

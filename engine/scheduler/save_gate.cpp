@@ -51,6 +51,7 @@ void save_gate::end_save(request_id id, const outcome& result) {
         entry = std::move(found->second);
         held_.erase(found);
     }
+    // Delivered after the lock is released, as everywhere here.
     entry->last.saved = result.unsaved == unsaved_reason::none;
     entry->last.unsaved = result.unsaved;
     entry->last.written = result.written;

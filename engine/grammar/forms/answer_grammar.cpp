@@ -164,6 +164,7 @@ storage::result<held_form> answer_grammars::compile(const generation_request& re
                                 "an answer that must have a form has to begin anew"};
     std::string key = key_of(request);
     if (auto found = find(key)) return std::move(*found);
+    // Compiled without a lock: equal requests may do the same work at once.
     storage::work_budget own(
         {.deadline = request.deadline.value_or(storage::work_budget::clock::time_point::max())});
     auto made = made_of(request, request.budget ? *request.budget : own);

@@ -83,6 +83,7 @@ class range_writer {
 }  // namespace
 
 std::vector<code_range> sorted(std::vector<code_range> ranges) {
+    // Cuts out surrogates, sorts, and joins ranges that touch.
     std::vector<code_range> parts;
     for (code_range range : ranges) {
         range.last = std::min(range.last, code_point_max);

@@ -211,6 +211,8 @@ class form_builder::impl {
         return *found->second;
     }
 
+    // The rule of a tool's arguments, by its schema. A non-strict schema that cannot be enforced is
+    // noted, and any arguments are allowed.
     symbol arguments(const tool_definition& tool) {
         if (tool.parameters_json.empty()) return arguments_.any_arguments();
         try {

@@ -21,6 +21,8 @@ symbol one_of(grammar_builder& out, const char_set& set) {
     return one_character_of(out, std::move(ranges));
 }
 
+// The rules of a part of an expression. Recursion is as deep as its groups, which the parser
+// limits.
 sequence written(grammar_builder& out, const pattern_node& node) {
     switch (node.type) {
         case pattern_node::kind::set:
@@ -48,6 +50,7 @@ symbol texts_matching(grammar_builder& out, std::string_view pattern) {
     out.budget().charge_steps(pattern.size());
     const storage::charged_bytes of_nodes(out.budget(), pattern.size() * pattern_node_bytes);
     const parsed_pattern parsed = parse_pattern(pattern);
+    // An expression describes the whole text, so its anchors add nothing.
     std::vector<sequence> ways;
     for (const pattern_alternative& one : parsed) {
         if (!one.conditions.empty())

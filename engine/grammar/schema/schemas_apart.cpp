@@ -39,6 +39,7 @@ class schema_comparison {
         : schemas_(schemas), memory_(budget) {}
 
     bool are_apart() {
+        // Schemas with constants are compared by these, the others by type and required constants.
         std::vector<std::size_t> listed, others;
         for (std::size_t i = 0; i < schemas_.size(); ++i) {
             memory_.budget().charge_steps(16);

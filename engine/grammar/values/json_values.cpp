@@ -60,6 +60,7 @@ std::size_t member_bytes(json::string_view name) {
 
 std::size_t charge_walk(const json::value& value, storage::work_budget& budget) {
     std::size_t bytes = sizeof(json::value);
+    // Without recursion, because the client decides how deep values are.
     std::vector<const json::value*> waiting{&value};
     while (!waiting.empty()) {
         const json::value& next = *waiting.back();

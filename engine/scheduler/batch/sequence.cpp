@@ -280,6 +280,7 @@ void sequence::end_thinking() {
 }
 
 std::optional<stop_reason> sequence::take(token_id token, std::string& shown) {
+    // A stop token of the model ends its turn; one of the request only ends the answer.
     if (std::binary_search(rules_.stop_tokens.begin(), rules_.stop_tokens.end(), token)) {
         ended_turn_ = true;
         return stop_reason::end_turn;

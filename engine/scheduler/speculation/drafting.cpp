@@ -69,6 +69,7 @@ drafting::outcome drafting::end() {
     draft_.clear();
     for (std::size_t i = 0; i < sources_.size(); ++i) {
         if (sources_[i] == nullptr) continue;
+        // The source whose guess was not chosen learns that none of it ran.
         const bool is_chosen = static_cast<draft_origin>(i) == origin_;
         sources_[i]->learn(is_chosen ? count.drafted : 0, is_chosen ? count.taken : 0);
     }

@@ -133,6 +133,7 @@ std::vector<token_id> form_drafts::find_only_way(state& at) {
 
 std::vector<token_id> form_drafts::continue_answer(std::optional<token_id> last, std::size_t most) {
     std::vector<token_id> out;
+    // By turns the bytes that have no choice, and a guess at the next choice.
     for (state at = *at_; out.size() < most && at != grammar_matcher::dead && !is_open(at);) {
         const std::vector<token_id> way = find_only_way(at);
         if (!way.empty()) {
