@@ -153,9 +153,9 @@ class grammar_matcher {
     std::int64_t slice_left_ = no_slice;  // the same in this step; negative: used up
     std::size_t bytes_ = 0;               // of states, nodes and outlooks
 
-    std::vector<node> nodes_;
-    pair_index node_index_;  // position and stack below: index into nodes_
-    std::vector<state_info> states_;
+    std::vector<node> nodes_;         // [0]: the empty stack
+    pair_index node_index_;           // position and stack below: index into nodes_
+    std::vector<state_info> states_;  // [0]: dead
     pair_index state_index_;          // the two halves of a hash of stacks: index into states_
     std::vector<state> look_alikes_;  // [state]; `unknown` until asked for
     std::unordered_map<outlook, state, outlook_hash> by_outlook_;
@@ -164,8 +164,8 @@ class grammar_matcher {
     std::vector<node> pending_;  // scratch: positions that it has still to visit
     open_move open_move_;
     open_outlook open_outlook_;
-    std::size_t closure_left_ = 0;  // of closure_max, for the state that is being made
-    std::size_t forgotten_states_ = 0;
+    std::size_t closure_left_ = 0;      // of closure_max, for the state that is being made
+    std::size_t forgotten_states_ = 0;  // by forget_all_but()
     state start_ = unknown;
 };
 

@@ -76,7 +76,7 @@ class name_beginnings {
 
     const byte_set key_bytes_ = key_bytes();  // of which keys of other names consist
     growing_charge memory_;
-    std::vector<beginning> all_{1};
+    std::vector<beginning> all_{1};  // [0]: the empty one
 };
 
 // [n]: what may follow when n members have been written. The last element is for the greatest

@@ -110,10 +110,10 @@ class recipe_comparison {
     task_runner tasks_;
     product_tape tape_;
     std::unique_ptr<recipe_reader> reference_;
-    std::span<const storage::named_kv_recipe> candidates_;
+    std::span<const storage::named_kv_recipe> candidates_;  // as given to run()
     std::vector<std::unique_ptr<recipe_reader>> open_;  // by candidate; null: waits, or has stopped
     std::vector<std::size_t> begun_, waiting_;          // indices of candidates
-    std::vector<recipe_score> scores_;
+    std::vector<recipe_score> scores_;                  // by candidate
     // Bytes share of the smallest candidate that is surely within the bound; infinity: none is.
     float sure_share_ = 0.0f;
     std::vector<float> reference_logits_, logits_;  // [rows_max, vocabulary]

@@ -101,10 +101,10 @@ class form_compiler {
     std::condition_variable changed_;
     entries open_;  // not reported yet, in order of arrival
     std::map<storage::tenant_id, tenant_share> tenants_;
-    std::uint64_t begun_ = 0;  // forms so far
-    bool stopped_ = false;     // from stop() to resume(): every job is refused
-    bool ending_ = false;      // in the destructor: the threads return
-    std::vector<std::thread> threads_;
+    std::uint64_t begun_ = 0;           // forms so far
+    bool stopped_ = false;              // from stop() to resume(): every job is refused
+    bool ending_ = false;               // in the destructor: the threads return
+    std::vector<std::thread> threads_;  // the first one watches the deadlines
 };
 
 }  // namespace semantic::engine

@@ -58,7 +58,7 @@ class save_gate {
     void watch();
 
     receiver& ends_;
-    std::mutex mutex_;
+    std::mutex mutex_;  // guards held_, is_patient_ and stopping_
     std::condition_variable changed_;
     std::map<request_id, held> held_;  // events that wait for their saves
     bool is_patient_ = true;           // see set_patient()

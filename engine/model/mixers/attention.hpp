@@ -60,7 +60,7 @@ class query_rows {
     aligned_buffer<float> values_;   // [kv_heads, rows_max, group, dim]
     aligned_buffer<std::int8_t> q_;  // the same, quantised
     aligned_buffer<float> scales_;   // [kv_heads, rows_max, group, dim / 64]
-    aligned_buffer<float> sums_;
+    aligned_buffer<float> sums_;     // as scales_
 };
 
 class attention {

@@ -41,7 +41,7 @@ class pass_rows {
     const model_config& config_;
     const task_runner& tasks_;
     const int rows_max_;
-    int count_ = 0;
+    int count_ = 0;                        // without those that cut() dropped
     std::vector<step_part> sequences_;     // never reallocated: parts_ points into it
     std::vector<const step_part*> parts_;  // [rows]
     std::vector<int> positions_;           // [rows]

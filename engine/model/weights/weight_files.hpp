@@ -81,7 +81,7 @@ class read_pace {
   private:
     std::mutex mutex_;
     std::condition_variable moved_;
-    std::uint64_t packed_ = 0;
+    std::uint64_t packed_ = 0;  // bytes so far
     bool is_finished_ = false, is_stopped_ = false;
 };
 

@@ -197,13 +197,13 @@ class sequence {
     std::vector<std::uint32_t> token_ends_;  // of each token, where its bytes end in text_
     std::string text_;
     int prompt_tokens_ = 0;
-    int output_tokens_ = 0;
+    int output_tokens_ = 0;    // so far, a stop token included
     bool ended_turn_ = false;  // the model ended its turn with a stop token of its own
-    token_id last_token_ = 0;
+    token_id last_token_ = 0;  // of the output, likewise
     sampler sampler_;
-    const std::vector<token_id> stop_tokens_;  // the model's and the request's, sorted
-    std::vector<float> open_logits_;           // scratch of without_ends()
-    std::optional<output_constraint> constraint_;
+    const std::vector<token_id> stop_tokens_;      // the model's and the request's, sorted
+    std::vector<float> open_logits_;               // scratch of without_ends()
+    std::optional<output_constraint> constraint_;  // none: any token may be drawn
     utf8_stream utf8_;              // the bytes of a character whose last ones are still to come
     stop_matcher stops_;            // text that may be the start of a stop sequence
     std::string stop_sequence_;     // the one that ended the answer; empty: none

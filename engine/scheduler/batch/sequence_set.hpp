@@ -59,8 +59,8 @@ class sequence_set {
   private:
     std::vector<std::unique_ptr<sequence>> running_;
     std::vector<std::unique_ptr<sequence>> preempted_;
-    std::set<const sequence*> ended_;  // until remove_ended() destroys them
-    std::optional<early_start> early_;
+    std::set<const sequence*> ended_;   // until remove_ended() destroys them
+    std::optional<early_start> early_;  // until it is confirmed or ends
 };
 
 }  // namespace semantic::engine

@@ -28,8 +28,8 @@ class wait_estimate {
     failed overloaded(std::size_t limit, std::size_t open, int places) const;
 
   private:
-    double mean_ = 0;  // moves a tenth of the way to each new one
-    bool known_ = false;
+    double mean_ = 0;     // moves a tenth of the way to each new one
+    bool known_ = false;  // learn() was called
 };
 
 }  // namespace semantic::engine
