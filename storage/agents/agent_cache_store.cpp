@@ -56,6 +56,7 @@ failure is_there_already(const agent_id& id) {
 bool is_remembered(const store_parts& parts, const agent_index::lock& locked, const agent_id& id) {
     for (const agent_index* each : parts.index.members(locked))
         if (each->find(locked, id) != nullptr) return true;
+    // All manifests of an agent, of whatever model, have paths that begin alike.
     const std::string own = parts.shape.manifest_of(id);
     return std::ranges::any_of(parts.index.foreign(locked).beginning_with(agent_part(own)),
                                [&](const auto& each) { return each->second.agent == id; });
@@ -126,6 +127,7 @@ result<std::unique_ptr<agent_cache_store>> agent_cache_store::open(store_options
                                             ", which the stores of this process have open"};
     auto state = std::make_unique<impl>(std::move(options), pool, home);
     if (auto ok = state->directory.open(); !ok) return ok.error();
+    // The stores of a directory share one set of records, so only the first store reads them.
     if (is_first)
         if (auto ok = state->records.open(); !ok) return ok.error();
     share->open = home;
@@ -267,6 +269,7 @@ std::optional<agent_cache_store::kept_files> agent_cache_store::keep_files(const
     auto kept_names = parts.shape.kept_names_of(state, names);
     kept_names.resize(count_kept_within(state.states, as_size(tokens)));
     names.resize(parts.shape.count_for(as_size(tokens)));
+    // The blocks' names come first, so that name number i is that of block number i below.
     names = concatenated(std::move(names), kept_names);
     parts.blocks.retain(names);
     kept_files kept(*impl_, std::move(names));
@@ -284,6 +287,7 @@ bool agent_cache_store::kept_files::release_shared() {
 }
 
 agent_cache_store::kept_files::~kept_files() {
+    // Null: the object was moved from.
     if (store_ != nullptr) store_->parts.blocks.release(names_);
 }
 
@@ -339,6 +343,7 @@ void agent_cache_store::put_unfinished(agent_state state) {
             if (extends) state.messages = now.messages;
         }
     }
+    // The lock is released here, since put() takes it.
     put(std::move(state));
 }
 
@@ -406,6 +411,7 @@ result<void> agent_cache_store::fork(const agent_id& from, const agent_id& to, b
         state.id = to;
         state.messages.clear();
         state.policy = {};
+        // A fork belongs to no session. A branch belongs to those of the source, and to the source.
         const auto note = state.notes.extract(sessions_note);
         if (is_branch)
             state.notes[sessions_note] =
@@ -466,6 +472,8 @@ result<int> agent_cache_store::import_agent(const agent_id& id, readable_file& f
     for (const char* own : {sessions_note, model_note, model_name_note, private_note, states_note,
                             policy_note, written_note})
         state->notes.erase(own);
+    // The next save adds the store's own notes, states_note only where there are states. They count
+    // in the limit too.
     const std::size_t added = own_notes + (state->states.empty() ? 0 : 1);
     if (state->notes.size() + added > manifest_notes_max)
         return failure{errc::corrupt, "it has too many notes"};

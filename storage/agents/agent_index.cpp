@@ -134,6 +134,7 @@ void agent_index::index_messages(const agent_id& id, const agent_state* former,
     const auto [first_gone, first_come] = std::ranges::mismatch(gone, come);
     for (auto each = first_gone; each != gone.end(); ++each) {
         const auto found = by_message_.find({id.tenant(), each->id});
+        // The entry may name another agent by now, which got the same answer later.
         if (found != by_message_.end() && found->second == id) by_message_.erase(found);
     }
     for (auto each = first_come; each != come.end(); ++each)

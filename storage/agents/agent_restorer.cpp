@@ -300,6 +300,7 @@ result<std::optional<std::size_t>> agent_restorer::bring(restoration& work,
                 parts_.index.adopt(agent_index::lock(parts_.index), at, std::move(reads[k]->block));
             continue;
         }
+        // The prefix ends before the first lost part, so later ones do not count in this round.
         if (lost) continue;
         const failure& why = reads[k].error();
         if (why.code == errc::pool_exhausted) return why;
@@ -325,6 +326,7 @@ std::vector<result<block_read>> agent_restorer::read_parts(const restoration& wo
     std::size_t frames = 0;
     for (const block_part& each : missing) frames += frames_of(each, work);
     room_.free_frames_for(work.state.id, frames);
+    // A placeholder for each reader, since a result is never empty; all are replaced below.
     std::vector<result<block_file_reader>> readers(missing.size(), failure{errc::not_found, {}});
     parts_.workers.run(missing.size(), [&](std::size_t k) {
         readers[k] = open_file(work, missing[k], k < open_files_max);

@@ -27,6 +27,8 @@ result<save_report> agent_saver::save(const agent_id& id, save_extent extent) {
         ++parts_.probe.saves_out_of_space;
     const agent_index::lock locked(parts_.index);
     if (agent_record* agent = parts_.index.find(locked, id)) {
+        // Where check() failed, nobody has looked at the agent yet: it may be clean, and then it
+        // lacks nothing on disk.
         agent->save_failed = agent->dirty;
         agent->is_over_bound = left.is_over_bound;
     }
@@ -55,7 +57,10 @@ result<save_report> agent_saver::save_once(const agent_id& id, const std::string
     state_ptr with_passed;  // destroyed after the lock is released
     {
         const agent_index::lock locked(parts_.index);
+        // It is still there: only the holder of the manifest's turn may remove it.
         agent_record& agent = *parts_.index.find(locked, id);
+        // Files were removed from outside meanwhile, perhaps some that this save relied on. The
+        // next attempt writes the manifest again as a whole, so these bytes are not counted twice.
         if (report && saved.reconciliations != parts_.index.reconciliations(locked)) {
             parts_.quota.remove(plan->bytes.size());
             report =
@@ -79,6 +84,7 @@ result<save_report> agent_saver::save_once(const agent_id& id, const std::string
         if (!plan->append) parts_.quota.remove(agent.manifest_bytes);
         agent.manifest_bytes = plan->file_bytes;
         agent.appendable = std::move(plan->next);
+        // Else the agent has changed meanwhile, or its tail is not saved yet: it stays dirty.
         if (agent.version == saved.version && extent == save_extent::everything) {
             agent.dirty = false;
             dropped = concatenated(std::move(dropped), std::exchange(agent.attempted, {}));
@@ -248,6 +254,7 @@ evictor::unmet_write agent_saver::size_of_write(const snapshot& saved,
                 parts_.shape.place(*saved.state, saved.names, i).identity.tokens.size());
             size.bytes += bytes;
             size.largest_file = std::max(size.largest_file, bytes);
+            // The file, and a folder that it may need.
             size.files += 2;
         }
     for (std::size_t i = 0; i < saved.kept.size(); ++i) {
@@ -273,6 +280,7 @@ result<void> agent_saver::write_out(const std::string& relative, const snapshot&
                                     manifest_plan& plan, cache_directory::repairs& left,
                                     save_report& report) {
     evictor::unmet_write size = size_of_write(saved, plan);
+    // Earlier attempts of this save removed files already; relieve() must know how many.
     if (const auto before = std::exchange(left.unmet, std::nullopt)) {
         size.bytes_removed = before->bytes_removed;
         size.in_vain = before->in_vain;
@@ -286,6 +294,7 @@ result<void> agent_saver::write_out(const std::string& relative, const snapshot&
     auto room = room_.free_disk(size.bytes);
     auto written = room ? write_files(relative, saved, plan, *room, report) : room.error();
     bound.settle(size.bytes, report.bytes_written);
+    // unmet stays empty: the budget refused the bytes, not the file system.
     if (!room) return written;
     if (written) {
         room_.note_written(report.bytes_written);

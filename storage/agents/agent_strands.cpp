@@ -20,6 +20,7 @@ struct agent_strands::impl {
     /// The queue of one agent.
     struct line {
         strand order;
+        // Jobs of this agent that wait or run.
         std::size_t pending = 0;
     };
 
@@ -36,6 +37,8 @@ struct agent_strands::impl {
         if (--pending == 0) idle.notify_all();
     }
 
+    // `pending` counts the jobs of all agents that wait or run; post() keeps it within
+    // `pending_max`.
     const std::size_t pending_max;
     mutable std::mutex mutex;
     std::condition_variable idle;

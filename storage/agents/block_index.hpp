@@ -33,6 +33,8 @@ class block_index {
                               recurrent_ptr state);
 
   private:
+    /// Weak references, so that the index keeps no frame in the pool. `parts` is indexed by
+    /// kv_part; `parent` and `tokens` distinguish blocks whose names are equal by chance.
     struct entry {
         std::weak_ptr<const recurrent_state> state;
         std::array<std::weak_ptr<const kv_block>, kv_parts.size()> parts;
@@ -42,6 +44,7 @@ class block_index {
     };
     entry& entry_of(const block_hash& name, const block_identity& identity);
     std::unordered_map<block_hash, entry> blocks_;
+    // The size of the map at which entry_of() removes expired entries.
     std::size_t purge_at_ = 1024;
 };
 

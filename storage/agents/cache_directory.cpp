@@ -427,6 +427,7 @@ result<void> cache_directory::adopt(const agent_id& id, const std::string& manif
     if (is_dirty(agent_index::lock(parts_.index))) return unsaved;
     const std::vector<block_hash> names = file.names;
     const std::vector<block_hash> all_names = concatenated(names, file.kept_names);
+    // Also called where the adoption fails: files that were fetched are on disk all the same.
     const auto publish_stored = [&](const agent_state& state) {
         std::set<std::size_t> there;
         for (std::size_t i = 0; i < names.size(); ++i)

@@ -47,6 +47,7 @@ class cache_directory {
     /// How many attempts to repair a save are left, and what its last attempt lacked.
     struct repairs {
         bool is_over_bound = false;  // nothing helps: a bound on what may be written is reached
+        // No lack of disk space was met yet: the first one is answered by simply trying again.
         bool is_first = true;
         int removals = 16;  // of agents, one after the other
         int renewals = 2;   // of directories

@@ -32,6 +32,7 @@ bool evictor::free_frames(std::size_t frames, const agent_id* keep) {
             ++parts_.probe.agents_lost;
             evictor(*each).report_fate(former->id, memory_fate::lost);
         }
+        // Nothing is left to evict; another thread may have freed frames meanwhile.
         if (!former) return parts_.pool.free_count() >= frames;
     }
     return true;
@@ -123,6 +124,7 @@ result<void> evictor::free_disk_for_upload(const tenant_id& tenant, std::uint64_
 /// removing all that may go would not do, or where removals have proved not to help; those of
 /// `ask`.
 result<void> evictor::make_disk_room(const tenant_id* owner, const room_seeker& ask) {
+    // Mostly there is room. Then this write need not wait for the mutex.
     auto found = ask({});
     if (!found) return found.error();
     if (found->shortage.missing_bytes() == 0) return {};
@@ -166,6 +168,8 @@ void evictor::note_gain(const disk_moment& before, const file_gain& wanted) {
     const bool has_files = before.promised_bytes > 0 || after->free_files > before.space.free_files;
     if ((wanted.bytes > 0 && has_bytes) || (wanted.files > 0 && has_files)) return;
     removal_trust::removal vain{*after};
+    // At least a page must become free before removals are trusted again: a smaller change may be
+    // chance.
     const std::uint64_t bytes_least = 4096;
     if (wanted.bytes > 0) vain.bytes = std::max(before.held_bytes - held, bytes_least);
     if (wanted.files > 0) vain.files = 1;
@@ -204,6 +208,7 @@ bool evictor::relieve(unmet_write& write) {
     if (!before) return false;
     file_gain wanted;
     if (before->free_bytes < write.bytes) wanted.bytes = write.bytes - before->free_bytes;
+    // 0: the file system does not count inodes.
     if (before->total_files > 0 && before->free_files < write.files)
         wanted.files = write.files - before->free_files;
     if (wanted.files > 0 && !std::exchange(write.has_removed_directories, true) &&
@@ -228,6 +233,7 @@ bool evictor::relieve(unmet_write& write) {
     if (!remove_one(write.in_vain, nullptr)) return false;
     const std::uint64_t left = parts_.quota.held_bytes();
     if (left < moment.held_bytes) write.bytes_removed += moment.held_bytes - left;
+    // The figures of the file system do not show what a user's quota gained.
     if (before->quota_refusals == write.quota_refusals) note_gain(moment, wanted);
     return true;
 }
@@ -255,6 +261,7 @@ bool evictor::remove_one(std::set<std::string>& in_vain, const tenant_id* owner)
         if (&each->index == chosen.member)
             gone = evictor(*each).remove_agent(*chosen.agent, chosen.path);
     if (chosen.member == &parts_.index) gone = remove_agent(*chosen.agent, chosen.path);
+    // True is returned all the same: the caller tries again, and `in_vain` leaves this one out.
     if (!gone) in_vain.insert(chosen.path);
     if (gone && chosen.claim >= memory_claim::kept) {
         ++parts_.probe.kept_removals;

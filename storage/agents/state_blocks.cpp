@@ -122,6 +122,7 @@ std::vector<blocks_stored> state_blocks::runs(
 }
 
 std::size_t state_blocks::window_start(std::size_t tokens) const {
+    // Without sliding layers no block needs sliding frames: the window begins after the last one.
     if (!layout_.slides()) return count_for(tokens);
     return as_size(layout_.first_sliding_block(static_cast<int>(tokens)));
 }

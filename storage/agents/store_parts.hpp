@@ -44,6 +44,7 @@ constexpr const char* private_note = "private";
 // How many bytes were written for the agent, as 20 digits, so that manifests do not differ in
 // length for it; policy_note is another one.
 constexpr const char* written_note = "written";
+// How many notes the store adds to each manifest at most: the four above and policy_note.
 constexpr std::size_t own_notes = 5;
 
 /// Returns: `percent` per cent of `bytes`, without overflow: the share that one tenant's policies
@@ -82,9 +83,11 @@ struct open_directory {
     std::shared_mutex visits;
 
     bool is_open = false;  // by the first store
+    // Random bytes, from which the ids of tenants are hashed with their credentials.
     std::string secret;
     bool all_understood = true;  // no manifest is of another format version
     std::mutex keep_mutex;       // held while a directory that is gone is made again
+    // Of the directory, against other processes.
     std::unique_ptr<directory_lock> lock;
 };
 

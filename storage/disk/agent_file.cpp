@@ -162,6 +162,7 @@ void put_states(const agent_state& state, metadata_map& metadata) {
 result<void> read_states(const metadata_map& metadata, std::size_t tokens, agent_state& state) {
     if (!metadata.contains("state_places")) return {};
     const auto places = field(metadata, "state_places");
+    // `places` is there: contains() was true.
     const auto count = static_cast<std::size_t>(std::ranges::count(*places, ',')) + 1;
     if (count > kept_states_max)
         return corrupt("state_places has " + std::to_string(count) + " entries, at most " +
@@ -203,6 +204,7 @@ metadata_map metadata_of(const agent_state& state, const block_hash& fingerprint
     if (!recipe.empty()) metadata["kv_recipe"] = recipe;
     put_bytes(metadata, "text", state.text);
     for (const auto& [key, value] : state.notes)
+        // The keys of metadata are UTF-8, so a note under any other key cannot be written.
         if (utf8::is_valid(key)) put_bytes(metadata, std::string(note_prefix) + key, value);
     return metadata;
 }
@@ -264,6 +266,7 @@ result<void> read_words(const metadata_map& metadata, std::size_t count, agent_s
     for (const auto& [key, value] : metadata) {
         if (!key.starts_with(note_prefix)) continue;
         std::string name = key.substr(note_prefix.size());
+        // A note in hex digits has this ending, which is not part of its name.
         if (name.ends_with(".hex")) name.resize(name.size() - 4);
         auto bytes = bytes_field(metadata, std::string(note_prefix) + name);
         if (!bytes) return bytes.error();
@@ -334,6 +337,7 @@ result<file_header> read_header(readable_file& file, const agent_id& id,
     file_header header{std::move(*index), {id, {}, {}, {}, {}, {}, {}, {}}, false, {}};
     if (auto ok = read_states(header.index.metadata, *count, header.state); !ok) return ok.error();
     const auto tokens = static_cast<int>(*count);
+    // The wide tail is optional: the number of tensors says whether the file has one.
     std::vector<tensor_plan> wide = all_tensors(layout, layout.has_wide_tail());
     const std::size_t states = header.state.states.size();
     header.is_wide =
@@ -348,6 +352,7 @@ result<file_header> read_header(readable_file& file, const agent_id& id,
 
 /// Reads the bytes of one recurrent state into memory of the pool and compares their checksum.
 /// Errors: corrupt, pool_exhausted, those of the file.
+/// Requires: check_states() has found the state's tensor and its checksum.
 result<void> read_kept(readable_file& file, const safetensors_index& index, block_pool& pool,
                        kept_state& kept) {
     auto made = recurrent_state::make(pool);
@@ -373,6 +378,8 @@ result<std::uint64_t> write_agent_file(const agent_state& state, const block_has
     for (const tensor_plan& plan : plans) {
         const kv_part part = part_of(layout, plan.layer);
         checksum64 sum;
+        // Cannot fail, since the visitor does not. The header, with the checksums, comes before the
+        // rows, so all rows are read twice: here and when they are written below.
         (void)visit_pieces(plan, layout.block_tokens(), tokens,
                            [&](std::size_t block, std::size_t at, std::size_t bytes) {
                                sum.add({plan.rows_in(*state.blocks[block].at(part)) + at, bytes});

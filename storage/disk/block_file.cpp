@@ -45,6 +45,7 @@ struct tensor_run {
 /// Returns: the longest run that starts with tensor `first`.
 tensor_run run_from(std::size_t first, const std::vector<tensor_plan>& plans,
                     const std::vector<tensor_source>& sources, std::size_t tokens) {
+    // In a block that is not full there are unused rows between two heads, which a file has not.
     tensor_run run{first, first, 0, tokens == plans[first].room};
     for (; run.end < plans.size(); ++run.end) {
         const tensor_plan& plan = plans[run.end];
@@ -176,6 +177,7 @@ result<std::uint64_t> write_block_file(file_system& files, const std::string& pa
         const checksum_digits digits = digits_of_checksum(bytes);
         std::ranges::copy(digits,
                           header.bytes.begin() + static_cast<std::ptrdiff_t>(header.digits[i]));
+        // Tensors that follow each other in memory are written by one call.
         if (!pieces.empty() && pieces.back().data() + pieces.back().size() == bytes.data())
             pieces.back() = {pieces.back().data(), pieces.back().size() + bytes.size()};
         else

@@ -74,6 +74,7 @@ class block_file_reader {
     file_system* files_;
     std::string path_;
     const block_format* format_;
+    // Of the block that the file holds, 1 to block_tokens.
     std::size_t tokens_;
     std::uint64_t file_bytes_ = 0;
     bool is_wide_ = false;                // it holds a wide tail

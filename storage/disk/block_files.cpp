@@ -46,6 +46,7 @@ result<void> block_files::scan(bool keep_orphans, file_workers& workers,
     known_.reserve(needed_by_.size());
     std::vector<result<void>> outcomes(directories.size());
     workers.run(directories.size() + 1, [&](std::size_t i) {
+        // Job 0 is the caller's, the others are the folders.
         if (i == 0)
             meanwhile();
         else
@@ -161,6 +162,7 @@ bool block_files::remove_if_unneeded(const block_hash& name, std::unique_lock<st
     }
     lock.lock();
     if (!removed) known_[name] = files;
+    // An event speaks of a block as a whole, which is gone with the file of its full layers.
     if (!is_state && !files[index_of(kv_part::full)]) tell_removed(name);
     busy_.erase(name);
     idle_.notify_all();
@@ -206,6 +208,7 @@ result<std::uint64_t> block_files::ensure(const block_hash& name, kv_part part,
         std::optional<file_state>& file = known_[name][index_of(part)];
         // The new file has replaced a damaged one.
         if (file) quota_.remove(file->bytes);
+        // Not lasting before make_lasting() has synced the folder.
         file = file_state{*written, false, true};
         quota_.add(*written);
     }
@@ -229,6 +232,7 @@ result<std::uint64_t> block_files::take_in(const block_hash& name, kv_part part,
     if (done) {
         std::optional<file_state>& file = known_[name][index_of(part)];
         if (file) quota_.remove(file->bytes);
+        // Lasting: replace_file() has synced the folder.
         file = file_state{bytes.size(), true, true};
         quota_.add(bytes.size());
     }
@@ -344,6 +348,7 @@ std::size_t block_files::forget_missing() {
 void block_files::distrust(const block_hash& name, kv_part part) {
     std::lock_guard lock(mutex_);
     file_state* file = find(name, part);
+    // A damaged file is not read again, so followers may take it for removed.
     if (file == nullptr || !std::exchange(file->good, false)) return;
     if (part == kv_part::full) tell_removed(name);
 }

@@ -59,6 +59,7 @@ class block_files {
     struct file_state {
         std::uint64_t bytes = 0;
         bool lasting = false;  // its directory was synced since it was made
+        // Not known to be damaged.
         bool good = true;
         bool operator==(const file_state&) const = default;
     };
@@ -177,6 +178,9 @@ class block_files {
     disk_quota& quota_;
     store_probe& probe_;
     const std::shared_ptr<kv_event_feed> events_;
+    // Guards everything below. `idle_` is notified when a name leaves `busy_`. `known_` has the
+    // files of each block. `needed_by_` counts how often a block is retained; without an entry:
+    // never. `fan_outs_` are the folders "blocks/ab" that exist.
     mutable std::mutex mutex_;
     std::condition_variable idle_;
     std::unordered_map<block_hash, block_state> known_;

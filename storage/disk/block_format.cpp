@@ -53,6 +53,7 @@ void add_wide(std::vector<tensor_plan>& plans, const std::string& prefix, int la
 /// Appends the number in decimal digits.
 template <class Number>
 void append_number(std::string& text, Number value) {
+    // A number of 64 bits has at most 20 characters.
     char digits[24];
     const auto [end, error] = std::to_chars(std::begin(digits), std::end(digits), value);
     ASSERT(error == std::errc());
@@ -197,6 +198,7 @@ result<void> check_identity(const safetensors_index& index, const block_identity
         for (const auto& [key, value] : fields)
             if (key == first)
                 if (auto ok = expect_field(index, key, value, errc::incompatible); !ok) return ok;
+    // Now the others; the three above are equal already.
     for (const auto& [key, value] : fields)
         if (auto ok = expect_field(index, key, value, errc::corrupt); !ok) return ok;
     return {};

@@ -49,6 +49,7 @@ result<void> adopt_directory_format(file_system& files, const std::string& direc
                            std::to_string(*version) + ", made by a later program; this one knows " +
                            "formats up to " + std::to_string(directory_format_version) +
                            ": start the later program, or give this one another directory"};
+    // There is no mark (format 1), an older one, or a text that no program of ours has written.
     return replace_file(files, path,
                         std::string(mark_begin) + std::to_string(directory_format_version) + "\n");
 }
@@ -63,6 +64,7 @@ result<void> rename_manifests(file_system& files, const std::string& directory,
             if (auto ok = name_also(files, full(each.from), full(each.to)); !ok) return ok;
             continue;
         }
+        // A link cannot replace the manifest that is there, so the bytes are copied.
         const auto bytes = read_whole(files, full(each.from), manifest_file_bytes_max);
         if (!bytes) return bytes.error();
         if (auto ok = replace_file(files, full(each.to), *bytes); !ok) return ok;

@@ -119,6 +119,7 @@ void disk_quota::remove_upload(std::uint64_t bytes) {
 }
 
 void disk_quota::promise::spend(std::uint64_t bytes) {
+    // A write may have taken more than was reserved. Only the reservation ends here.
     bytes = std::min(bytes, bytes_);
     bytes_ -= bytes;
     if (bytes == 0) return;
@@ -140,6 +141,7 @@ void disk_quota::add(std::uint64_t bytes) {
 
 void disk_quota::remove(std::uint64_t bytes) {
     std::lock_guard lock(mutex_);
+    // remove_record() alone takes the bytes of records away.
     ASSERT(state_.held_bytes >= state_.record_bytes + bytes);
     state_.held_bytes -= bytes;
     tell_probe();

@@ -331,8 +331,10 @@ void read_tokens(record_reader& reader, std::size_t kept_tokens, manifest& agent
     agent.token_ends.resize(kept_tokens);
     std::uint32_t end = kept_tokens == 0 ? 0 : agent.token_ends.back();
     agent.text.resize(end);
+    // Each token takes its id and at least one byte of its length.
     const std::size_t added = reader.count("tokens", manifest_tokens_max, sizeof(token_id) + 1);
     const std::string_view ids = reader.take(added * sizeof(token_id), "tokens");
+    // take() has noted the fault.
     if (ids.size() != added * sizeof(token_id)) return;
     agent.tokens.resize(kept_tokens + added);
     if (added > 0) std::memcpy(agent.tokens.data() + kept_tokens, ids.data(), ids.size());
@@ -350,6 +352,7 @@ void read_tokens(record_reader& reader, std::size_t kept_tokens, manifest& agent
 /// Reads the notes: pairs of texts, each key once.
 void read_notes(record_reader& reader, manifest& agent) {
     agent.notes.clear();
+    // 8: the lengths of key and value.
     const std::size_t notes = reader.count("notes", manifest_notes_max, 8);
     for (std::size_t i = 0; i < notes; ++i) {
         std::string key(reader.text("notes", manifest_file_bytes_max));
@@ -383,6 +386,7 @@ void read_messages(record_reader& reader, manifest& agent) {
     const std::size_t kept = reader.number<std::uint32_t>("messages");
     if (kept > agent.messages.size()) return reader.fail("messages", "keeps more than there are");
     agent.messages.resize(kept);
+    // 12: two lengths and the number of tokens.
     const std::size_t added = reader.count("messages", messages_max, 12);
     for (std::size_t i = 0; i < added; ++i) {
         message_end each;

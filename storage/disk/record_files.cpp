@@ -186,6 +186,7 @@ result<std::uint64_t> record_files::book(const tenant_id& tenant, const std::str
 }
 
 /// Takes `bytes` off the tenant's count. Requires: the books' mutex is held.
+/// They were counted for this tenant.
 void record_files::take_off(const tenant_id& tenant, std::uint64_t bytes) {
     const auto held = books_->tenant_bytes.find(tenant);
     held->second -= bytes;
@@ -223,6 +224,7 @@ result<void> record_files::write(const kept_record& record) {
         // The former file had no owner: all bytes of the new one count for the tenant.
         books_->tenant_bytes[record.tenant] += std::min<std::uint64_t>(entry.bytes, bytes.size());
     }
+    // book() counts growth alone. A record that became shorter is taken off once its file is there.
     if (entry.bytes > bytes.size()) {
         const std::uint64_t less = entry.bytes - bytes.size();
         if (entry.is_legible)

@@ -55,6 +55,8 @@ class removal_trust {
     }
 
   private:
+    // The last removal in vain; none: removals are trusted. `until_` is when the next one may be
+    // tried all the same, `wait_` the waiting time that leads there.
     std::optional<removal> doubt_;
     clock::time_point until_{};
     clock::duration wait_ = first_wait;

@@ -32,6 +32,7 @@ void copy_region(const kv_region& region, int block_tokens, int tokens, const st
     for (int head = 0; head < region.heads; ++head) {
         const std::size_t row = region.row_at(block_tokens, head, 0);
         std::memcpy(to + row, from + row, row_count * region.row_bytes);
+        // f16 rows have neither scales nor biases.
         if (parameters == 0) continue;
         const std::size_t scale = region.scale_at(block_tokens, head, 0);
         const std::size_t bias = scale + (region.biases - region.scales);
@@ -84,6 +85,7 @@ block_pool::~block_pool() {
     munmap(arena_, frame_count_ * layout_.frame_bytes());
 }
 
+/// Requires: the mutex is held.
 void block_pool::check_invariant() const { ASSERT(free_.size() + held_total_ == frame_count_); }
 
 result<std::vector<std::byte*>> block_pool::allocate(std::size_t count) {
@@ -102,6 +104,8 @@ result<std::vector<std::byte*>> block_pool::allocate(std::size_t count) {
     }
     held_total_ += count;
     budget_->held_ += count * layout_.frame_bytes();
+    // Some of the frames taken were among the untouched ones at the front of free_. From now on
+    // they take memory.
     if (untouched_ > free_.size()) {
         budget_->touched_ += (untouched_ - free_.size()) * layout_.frame_bytes();
         untouched_ = free_.size();
@@ -270,6 +274,7 @@ bool kv_sequence::take_wide_tail(int tokens) {
             tail_ = {};
             return false;
         }
+        // wide_is_shared_ keeps the sequence from writing these rows.
         tail_[static_cast<std::size_t>(part)] = std::const_pointer_cast<wide_tail>(block->wide());
     }
     wide_is_shared_ = true;
@@ -384,6 +389,7 @@ result<void> kv_sequence::reserve(int tokens) {
 
     std::size_t changed_from = blocks_.size();
     if (copy_tail) {
+        // The last block of `fresh` was filled with the tail's rows.
         blocks_[tail_block] = std::move(fresh.back());
         fresh.pop_back();
         owned_from_ = tail_block;
@@ -397,6 +403,7 @@ result<void> kv_sequence::reserve(int tokens) {
 void kv_sequence::advance(int tokens) {
     ASSERT(tokens >= tokens_ && tokens <= reserved_tokens());
     const kv_layout& layout = pool_->layout();
+    // The memory of the complete group is used again for the group after the current one.
     if (layout.group_start(tokens) != layout.group_start(tokens_)) std::swap(tail_, next_);
     tokens_ = tokens;
     if (!layout.slides()) return;

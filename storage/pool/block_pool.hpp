@@ -25,6 +25,7 @@ class block_pool {
     /// Maps `budget_bytes / layout.frame_bytes()` frames of anonymous memory (touched on first use,
     /// never more than the budget). Throws std::invalid_argument when not even one block (a frame
     /// for every layer) fits, naming both numbers.
+    /// Throws std::system_error when the system refuses the addresses.
     block_pool(const kv_layout& layout, std::size_t budget_bytes);
     /// A pool that shares `budget` with other pools: together they have no more frames in use than
     /// it allows. Throws as above.
@@ -72,6 +73,7 @@ class block_pool {
     std::vector<std::byte*> free_;  // LIFO
     std::size_t untouched_ = 0;     // how many, at the front of free_, take no memory
     std::vector<bool> held_;        // by frame number; catches a double release
+    // Frames that are allocated, and recurrent states that are counted.
     std::size_t held_total_ = 0;
     std::size_t states_ = 0;
 };

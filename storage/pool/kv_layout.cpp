@@ -129,6 +129,7 @@ void share_frames(const std::vector<int>& layers, const std::vector<std::size_t>
                   std::size_t frame_bytes, std::vector<int>& slots,
                   std::vector<std::array<kv_region, 2>>& regions) {
     int frame = -1;
+    // No room is left in the frame before the first one, so the first layer begins a new frame.
     std::size_t end = frame_bytes;
     for (const int layer : layers) {
         const std::size_t need = needs[as_size(layer)];
@@ -155,6 +156,7 @@ kv_layout::kv_layout(std::vector<kv_layer> layers, kv_recipe recipe, int block_t
       block_tokens_(block_tokens),
       state_bytes_(state_bytes) {
     if (layers_.empty()) throw std::invalid_argument("a kv layout needs at least one layer");
+    // The count is cut only so that it fits into an int; require_size() refuses it then.
     require_size("layer count",
                  static_cast<int>(std::min<std::size_t>(layers_.size(), size_max + 1)));
     require_size("block tokens", block_tokens_);
@@ -195,6 +197,7 @@ void kv_layout::place_wide_tails() {
                                     std::to_string(block_tokens_));
     wide_.resize(layers_.size());
     for (const kv_part part : kv_parts) {
+        // As in share_frames(): the first layer begins a new frame.
         std::size_t frame = 0, end = frame_bytes_;
         for (const int index : layers(part)) {
             const kv_layer& each = layer(index);
@@ -248,6 +251,7 @@ std::uint64_t kv_layout::bytes_for(int tokens) const {
         const int kept = window == 0 ? tokens : std::min(tokens, window);
         for (const kv_region& region : stored(index)) bytes += as_size(kept) * row_cost(region);
         const kv_layer& each = layer(index);
+        // The f16 rows of the group that has begun; none without a wide tail.
         bytes += as_size(tokens - group_start(tokens)) * as_size(each.kv_heads) *
                  as_size(each.k_dim + each.v_dim) * 2;
     }

@@ -149,6 +149,7 @@ class kv_layout {
     kv_recipe recipe_;
     int block_tokens_;
     std::vector<std::array<kv_region, 2>> regions_;  // [layer][K, V]
+    // By part: full, sliding.
     std::array<std::vector<int>, 2> part_layers_;
     std::vector<int> slots_;                    // [layer]
     std::vector<wide_place> wide_;              // [layer]; empty without wide tail

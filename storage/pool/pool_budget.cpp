@@ -65,6 +65,7 @@ void pool_budget::wait(const block_pool& pool, std::size_t frames) {
     const auto found =
         std::ranges::find_if(line_, [&](const place& each) { return each.pool == &pool; });
     if (frames > 0) member_of(pool).wants_word = true;
+    // More than the whole budget can never become free.
     const std::size_t bytes = std::min(frames * pool.layout_.frame_bytes(), bytes_);
     const bool shrinks = found != line_.end() && bytes < found->bytes;
     if (found != line_.end())
@@ -72,6 +73,7 @@ void pool_budget::wait(const block_pool& pool, std::size_t frames) {
     else if (frames > 0)
         line_.push_back({&pool, bytes});
     if (frames == 0) std::erase_if(line_, [&](const place& each) { return each.pool == &pool; });
+    // A smaller demand leaves more for the pools after it in the queue.
     if (shrinks) tell_of_room(pool);
 }
 

@@ -73,10 +73,12 @@ class pool_budget {
     friend class block_pool;
     struct member {
         block_pool* pool;
+        // As set_busy() has it; `wants_word`: registered for one notification of `listener`.
         bool is_busy = false;
         bool wants_word = false;
         room_listener* listener = nullptr;
     };
+    /// A pool in the queue and the bytes that it waits for.
     struct place {
         const block_pool* pool;
         std::size_t bytes;
@@ -95,8 +97,11 @@ class pool_budget {
     const std::size_t bytes_;
     mutable std::mutex mutex_;  // guards everything below, and the pools
     std::vector<member> members_;
+    // The queue, in the order of arrival, each pool at most once.
     std::vector<place> line_;
+    // The pool that may continue alone (take_turn()); null: none.
     const block_pool* turn_ = nullptr;
+    // Bytes of held frames and recurrent states; `touched_`: bytes that take memory of the machine.
     std::size_t held_ = 0;
     std::size_t touched_ = 0;
 };

@@ -19,6 +19,7 @@ void prefix_arrival::failed() {
 }
 
 prefix_arrival::outcome prefix_arrival::wait(int layer, const guard& waiter) {
+    // A guard has no means to notify, so it is asked again after this time.
     constexpr auto between_questions = std::chrono::milliseconds(2);
     std::unique_lock lock(mutex_);
     for (;;) {

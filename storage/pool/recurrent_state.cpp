@@ -72,6 +72,7 @@ void live_state::advance() {
 }
 
 recurrent_ptr live_state::share() {
+    // Others read this state from now on, so advance() must not use its memory again.
     own_.reset();
     return current_;
 }

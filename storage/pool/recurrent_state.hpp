@@ -21,6 +21,7 @@ class recurrent_state {
   public:
     /// Memory for one state, aligned to 64 bytes, counted in the pool's budget. Contents are
     /// unspecified. Requires: the pool's layout has states. Errors: pool_exhausted.
+    /// Throws std::bad_alloc.
     static result<std::shared_ptr<recurrent_state>> make(block_pool& pool);
     ~recurrent_state();
     recurrent_state(const recurrent_state&) = delete;

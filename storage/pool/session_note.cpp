@@ -18,6 +18,7 @@ std::string session_names(const agent_state& state) {
 std::string add_session(const std::string& note, const std::string& session) {
     if (names_session(note, session)) return note;
     std::string longer = note.empty() ? session : note + " " + session;
+    // Ends, since a single name is shorter than the bound.
     while (longer.size() > note_bytes_max) longer.erase(0, longer.find(' ') + 1);
     return longer;
 }

@@ -13,6 +13,7 @@ memory_claim claim_of(const memory_policy& policy, system_clock::time_point last
                       system_clock::time_point now) {
     if (policy.pinned.value_or(false)) return memory_claim::pinned;
     if (!policy.keep_seconds) return memory_claim::none;
+    // 0 seconds is a wish of its own: give this memory up before those without a policy.
     if (policy.keep_seconds->count() <= 0) return memory_claim::first_to_go;
     // Ages are compared, because last_used + keep_seconds could overflow.
     return now - last_used < *policy.keep_seconds ? memory_claim::kept : memory_claim::none;
@@ -25,6 +26,7 @@ void cut_to_share(std::vector<claimant> all, std::uint64_t share_bytes) {
     std::map<tenant_id, std::uint64_t> claimed;
     for (const claimant& each : all) {
         std::uint64_t& sum = claimed[each.tenant];
+        // `sum` is at most `share_bytes`, so the difference does not wrap around.
         if (each.bytes > share_bytes - sum)
             *each.claim = memory_claim::none;
         else

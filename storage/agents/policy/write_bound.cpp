@@ -8,6 +8,7 @@ namespace semantic::storage {
 
 namespace {
 
+// The decimal digits of 2^64 - 1.
 constexpr std::size_t note_digits = 20;
 
 /// The sentence for a save that is refused. `span`: the period in words; `option`: the one that set
@@ -60,6 +61,7 @@ std::uint64_t write_bound::bytes_of_day(clock::time_point now) {
 /// Sets the count to 0 when `now` is a later day (UTC) than that of the count.
 void write_bound::begin_day(clock::time_point now) {
     const auto day = std::chrono::floor<std::chrono::days>(now);
+    // Earlier: the clock was set back, which must not give the day's bytes a second time.
     if (day <= day_) return;
     day_ = day;
     bytes_ = 0;
