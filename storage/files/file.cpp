@@ -120,6 +120,7 @@ class posix_lock final : public directory_lock {
     bool is_in_place() const override {
         struct stat named {
         }, locked{};
+        // An error that says nothing about the directory counts as "in place".
         if (::stat(path_.c_str(), &named) != 0) return errno != ENOENT && errno != ENOTDIR;
         return ::fstat(directory_.get(), &locked) != 0 ||
                (named.st_dev == locked.st_dev && named.st_ino == locked.st_ino);
@@ -209,6 +210,7 @@ class posix_files final : public file_system {
         const std::string parent = parent_of(path);
         if (parent != path && parent != "/" && parent != ".")
             if (auto made = make_directory(parent); !made) return made;
+        // EEXIST: another process has made it meanwhile.
         if (::mkdir(path.c_str(), directory_mode) != 0 && errno != EEXIST)
             return os_failure(path, "mkdir");
         return sync_directory(parent);
@@ -229,6 +231,7 @@ class posix_files final : public file_system {
             entry.name = each->d_name;
             struct stat status {};
             if (entry.name == "." || entry.name == "..") continue;
+            // Left out: an entry that has gone meanwhile, and what is neither file nor directory.
             if (::fstatat(::dirfd(directory), each->d_name, &status, AT_SYMLINK_NOFOLLOW) == 0) {
                 entry.is_directory = S_ISDIR(status.st_mode);
                 entry.bytes = static_cast<std::uint64_t>(status.st_size);

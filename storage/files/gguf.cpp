@@ -228,6 +228,7 @@ file_header take_header(cursor& source) {
     file_header header;
     if (source.take<std::uint32_t>() != magic) source.complain("does not begin with GGUF");
     header.version = source.take<std::uint32_t>();
+    // 2 or 3 in the other byte order.
     if (header.version == 0x02000000 || header.version == 0x03000000) {
         source.complain("the file is big-endian, which is not read", errc::incompatible);
     } else if (header.version != 2 && header.version != 3) {
@@ -407,6 +408,7 @@ result<part_of> read_part(const gguf_file& file) {
     if (!tensors) return tensors.error();
     // Files of one part are written with a count of 0 or 1.
     part_of part{*number, std::max<std::uint64_t>(*count, 1), *tensors};
+    // The names of the parts have five digits.
     if (part.count > 99999 || part.number >= part.count)
         return failure{errc::corrupt, file.path() + ": says that it is part " +
                                           std::to_string(part.number) + " of " +

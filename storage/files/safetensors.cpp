@@ -207,6 +207,7 @@ result<safetensors_index> safetensors_index::parse(std::span<const std::byte> st
 
     safetensors_index index;
     std::vector<std::pair<std::string, tensor_place>> tensors;
+    // It is an object, since the text begins with '{'.
     for (const auto& [key, entry] : header->get_object()) {
         const std::string name(as_view(key));
         if (name == "__metadata__") {
@@ -278,6 +279,7 @@ std::string safetensors_header(std::span<const tensor_to_write> tensors,
         offset += needed;
     }
     text += '}';
+    // Blanks, so that the tensors begin at a multiple of 8 bytes.
     text.resize((text.size() + 7) / 8 * 8, ' ');
 
     std::string header;

@@ -15,6 +15,7 @@ namespace {
 
 namespace json = boost::json;
 
+// Far deeper than the headers and lists that are read with it.
 constexpr std::size_t depth_max = 16;
 constexpr std::size_t unlimited = static_cast<std::size_t>(-1);
 
@@ -49,6 +50,7 @@ class duplicate_key_finder {
         key_.append(part.data(), part.size());
         if (!keys_.back().insert(key_).second) {
             duplicate = key_;
+            // Only ends the walk: parse_strict_json() finds the key in `duplicate`.
             ec = json::error::exception;
             return false;
         }

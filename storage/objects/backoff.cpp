@@ -8,6 +8,7 @@ namespace semantic::storage {
 std::optional<std::chrono::milliseconds> backoff::next(std::chrono::milliseconds elapsed,
                                                        std::chrono::milliseconds retry_after) {
     using std::chrono::milliseconds;
+    // So many doublings exceed every wait_max, and more would overflow.
     const int doublings = std::min(attempts_, 30);
     if (++attempts_ >= options_.attempts_max) return std::nullopt;
     const milliseconds bound =

@@ -17,6 +17,7 @@ namespace semantic::storage {
 namespace {
 
 constexpr std::string_view magic("SEMOBJCT\1\0\0\0\0\0\0\0", 16);
+// Offsets in the header that encode_header() writes.
 constexpr std::size_t id_at = 16, id_bytes = 16;
 constexpr std::size_t size_at = 32, sum_at = 40, seal_at = 56, header_bytes = 64;
 

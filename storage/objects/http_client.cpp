@@ -30,6 +30,8 @@ struct transfer {
     const http_request& request;
     const std::stop_token& stop;
     http_response response;
+    // Bytes of the request's body that libcurl has taken. The two flags say why take_body() ended
+    // the transfer.
     std::size_t sent = 0;
     bool is_too_large = false;
     bool is_refused = false;
@@ -39,6 +41,7 @@ struct transfer {
 /// Returns: `count`; anything else ends the transfer.
 std::size_t take_body(char* bytes, std::size_t, std::size_t count, void* at) {
     auto& one = *static_cast<transfer*>(at);
+    // The body of any other status is a message about an error, which is kept for the caller.
     if (one.request.receive && (one.response.status == 200 || one.response.status == 206)) {
         one.is_refused = !one.request.receive(one.response, std::string_view(bytes, count));
         return one.is_refused ? 0 : count;
@@ -253,6 +256,7 @@ boost::system::result<http_response, http_failure> http_client::exchange(
     curl_easy_getinfo(handle.get(), CURLINFO_RESPONSE_CODE, &status);
     curl_easy_getinfo(handle.get(), CURLINFO_RETRY_AFTER, &retry_after);
     handles_->give_back(std::move(handle));
+    // First the ends that this program has asked for: libcurl has one code for all of them.
     if (one.is_too_large)
         return http_failure{false, "the answer is longer than " +
                                        std::to_string(request.response_bytes_max) + " bytes"};

@@ -73,6 +73,7 @@ object_result<std::unique_ptr<object_store>> open_object_store(std::string_view 
     options.bucket = parsed->bucket;
     options.prefix = parsed->prefix;
     options.credentials = std::move(*credentials);
+    // The last one that is set counts.
     for (const char* name : {"AWS_DEFAULT_REGION", "AWS_REGION"})
         if (const auto region = variables(name)) options.region = *region;
     options.http.ca_file = variables("AWS_CA_BUNDLE").value_or("");

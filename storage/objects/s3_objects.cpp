@@ -267,6 +267,7 @@ object_result<object_info> s3_objects::get_range(const std::string& name, std::u
                                                           std::to_string(offset)};
     };
     if (target.empty() || offset > object_bytes_max || target.size() > object_bytes_max)
+        // 0: nobody has asked how many bytes the object has.
         return wrong_range(0);
     const std::string last = std::to_string(offset + target.size() - 1);
     s3_call call{"GET", key_prefix_ + name, {}, {}, {}, {}, target.size()};
@@ -389,6 +390,7 @@ object_result<object_page> s3_objects::list(const std::string& prefix, const std
     auto response = perform(call, is_whole);
     if (!response) {
         if (response.error().code != object_errc::not_found) return response.error();
+        // A list that is not found means the bucket, and not that an object is missing.
         return object_failure{object_errc::io, response.error().what};
     }
     return page;

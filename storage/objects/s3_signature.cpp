@@ -75,6 +75,7 @@ std::string percent_encode(std::string_view text, bool keeps_slashes) {
 std::string percent_decode(std::string_view text) {
     std::string out;
     for (std::size_t i = 0; i < text.size(); ++i) {
+        // A '%' without two hex digits after it stays as it is.
         if (text[i] == '%' && i + 2 < text.size()) {
             if (const auto byte = bytes_of_hex(text.substr(i + 1, 2))) {
                 out += *byte;

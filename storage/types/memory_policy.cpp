@@ -15,6 +15,7 @@ constexpr std::string_view pin_word = "pin";
 memory_policy memory_policy::or_else(const memory_policy& former) const {
     memory_policy whole{keep_seconds ? keep_seconds : former.keep_seconds,
                         pinned ? pinned : former.pinned};
+    // "Not pinned" has been merged, and is stored as absent (encode_policy()).
     if (!whole.pinned.value_or(false)) whole.pinned.reset();
     return whole;
 }

@@ -29,6 +29,7 @@ std::string new_secret() {
 object_result<std::optional<std::string>> read_secret(file_system& files, const std::string& path) {
     auto bytes = read_whole(files, path, secret_bytes);
     if (bytes && bytes->size() == secret_bytes) return std::optional(std::move(*bytes));
+    // A file of another length is no secret, nor one that is too long (corrupt).
     if (bytes || bytes.error().code == errc::not_found || bytes.error().code == errc::corrupt)
         return std::optional<std::string>();
     return of_file(bytes.error());
@@ -64,6 +65,8 @@ object_result<std::string> agree_on_secret(object_store& objects, file_system& f
     auto put = objects.put(secret_name, offered, if_absent());
     std::string common = offered;
     if (!put) {
+        // The store does not answer, and this directory has noted earlier that both have the same
+        // one.
         if (put.error().code == object_errc::unavailable && *own &&
             has_agreed(files, directory, **own))
             return offered;

@@ -44,6 +44,7 @@ object_result<needs> find_needs(object_store& objects) {
     const auto visit = [&](const listed_object& each) -> object_result<void> {
         std::string bytes;
         const auto got = objects.get(each.name, bytes);
+        // It was removed since it was listed.
         if (!got && got.error().code == object_errc::not_found) return {};
         if (!got && got.error().code != object_errc::corrupt) return got.error();
         if (got && bytes == tombstone) {
@@ -196,6 +197,7 @@ class sweep {
     const std::int64_t now_;  // seconds since 1970, when it began
     const std::chrono::steady_clock::time_point begun_ = std::chrono::steady_clock::now();
     seen_notice seen_;
+    // By name: since when nobody needs the object, in seconds since 1970.
     std::map<std::string, std::int64_t> unneeded_;
     sweep_report report_;
 };

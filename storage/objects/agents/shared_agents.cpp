@@ -390,6 +390,7 @@ object_result<void> shared_agents::forget_manifest(const std::string& manifest) 
 /// Remembers which agent a name belongs to that other nodes use (shared_name_of).
 void shared_agents::remember_name(const std::string& manifest, const agent_id& id) {
     std::lock_guard lock(mutex_);
+    // A name that is forgotten comes back when its agent is used again.
     if (names_.size() >= names_max) names_.clear();
     names_.emplace(agent_part(manifest), id);
 }
@@ -449,6 +450,7 @@ void shared_agents::flush(std::chrono::milliseconds wait_max) {
     const auto until = std::chrono::steady_clock::now() + wait_max;
     std::unique_lock lock(mutex_);
     const auto is_over = [this] { return has_failed_ || (pending_.empty() && uploading_.empty()); };
+    // Waits on as long as bytes arrive. The first value is one that the count does not have.
     for (std::uint64_t before = ~counts_.bytes_uploaded; before != counts_.bytes_uploaded;) {
         before = counts_.bytes_uploaded;
         const auto next = std::min(until, std::chrono::steady_clock::now() + flush_patience);

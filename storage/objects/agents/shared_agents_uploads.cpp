@@ -162,6 +162,7 @@ object_result<void> shared_agents::upload_blocks(const std::string& manifest,
     if (why) return *why;
     if (options_.blocks != nullptr && !unknown.empty()) options_.blocks->note(unknown);
     for (std::string& each : unknown)
+        // Of what does not fit the store is asked again.
         if (there_.size() < there_max) there_.insert(std::move(each));
     return {};
 }

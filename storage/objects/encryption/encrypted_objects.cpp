@@ -174,6 +174,7 @@ object_result<std::vector<std::optional<object_info>>> encrypted_objects::stat(
     auto found = store_->stat(names);
     if (!found) return found;
     for (std::optional<object_info>& each : *found)
+        // An object that cannot be an encrypted one keeps its size; get() refuses it.
         if (each) each->bytes = decrypted_bytes(each->bytes).value_or(each->bytes);
     return found;
 }
@@ -183,6 +184,7 @@ object_result<object_page> encrypted_objects::list(const std::string& prefix,
     auto page = store_->list(prefix, from, count_max);
     if (!page) return page;
     for (listed_object& each : page->objects)
+        // As in stat().
         each.bytes = decrypted_bytes(each.bytes).value_or(each.bytes);
     return page;
 }

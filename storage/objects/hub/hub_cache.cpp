@@ -200,6 +200,7 @@ class hub_cache::download {
     const std::string& commit_;
     const hub_file& file_;
     const std::string blob_, part_;
+    // Bytes that all downloads of one fetch() have so far, for its progress.
     std::atomic<std::uint64_t>& done_;
     const std::stop_token& stop_;
     content_digest digest_;

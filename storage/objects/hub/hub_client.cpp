@@ -157,6 +157,7 @@ void throw_exception_from_error(const hub_break& f, const boost::source_location
 bool is_hub_repository(std::string_view name) {
     const std::size_t slash = name.find('/');
     for (const std::string_view part :
+         // A name without a slash, which old repositories have, is looked at twice.
          {name.substr(0, slash), slash == name.npos ? name : name.substr(slash + 1)}) {
         if (part.empty() || part.size() > 96 || part.front() == '.' || part.front() == '-' ||
             part.find("--") != part.npos || part.find("..") != part.npos)
@@ -345,6 +346,7 @@ boost::system::result<void, hub_break> hub_client::read(const std::string& repos
     const auto answer = ask(options_.endpoint + "/" + repository + "/resolve/" + commit + "/" +
                                 percent_encode(file.path, true),
                             subject, request, &file, commit);
+    // Before `answer`, which then only says that the bytes were refused.
     if (!wrong.empty()) return broken(errc::io, subject + ": " + wrong, true);
     if (!answer) return answer.error();
     if (position != file.bytes)

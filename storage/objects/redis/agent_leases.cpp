@@ -55,6 +55,7 @@ agent_leases::~agent_leases() {
     std::vector<std::string> held;
     {
         std::lock_guard lock(mutex_);
+        // Redis does not answer. The leases end by themselves.
         if (lease_clock::now() < silent_until_) return;
         for (const auto& [agent, known] : entries_) held.push_back(agent);
     }

@@ -156,6 +156,7 @@ redis_result<redis_reply> send(redis_connection& context, const std::vector<std:
             reply.is = redis_reply::kind::text;
             reply.text.assign(got->str, got->len);
             break;
+        // Nil, or a kind that no command here asks for: kind::nothing.
         default:
             break;
     }
@@ -256,6 +257,7 @@ redis_result<void> redis_listener::subscribe() {
     redis_connection context = std::move(*made);
     std::vector<const char*> words{"SUBSCRIBE"};
     for (const std::string& each : channels_) words.push_back(each.c_str());
+    // Null in place of sizes: the words end with a zero byte.
     redisAppendCommandArgv(context.get(), static_cast<int>(words.size()), words.data(), nullptr);
     for (int done = 0; done == 0;)
         if (redisBufferWrite(context.get(), &done) != REDIS_OK) return broken(context);
