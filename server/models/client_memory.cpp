@@ -11,6 +11,8 @@ namespace semantic::server {
 namespace {
 
 constexpr std::size_t mib = std::size_t{1} << 20;
+// Stored responses, conversations, and the latest responses of open WebSockets: each may take
+// response_bytes.
 constexpr std::size_t kinds_of_responses = 3;
 // Memory of one connection: bytes read ahead, buffers and coroutines.
 constexpr std::size_t bytes_per_connection = 80 * 1024;
@@ -33,6 +35,7 @@ client_memory client_memory::choose(std::uint64_t limit_bytes, const config& set
     chosen.kept_form_bytes = engine::output_constraint::kept_automaton_bytes_max;
     if (limit_bytes == 0) return chosen;
     const auto share = [](std::uint64_t bytes, std::size_t least, std::size_t most) {
+        // An option may allow less than the least that is wanted here.
         return std::clamp(static_cast<std::size_t>(bytes), std::min(least, most), most);
     };
     chosen.connections = share(limit_bytes / 16 / bytes_per_connection, 16, chosen.connections);

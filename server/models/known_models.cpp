@@ -114,6 +114,7 @@ model_facts known_models::facts(std::size_t model, std::uint64_t pool_bytes) {
     }
     model_facts read = read_facts(models_.at(model), settings_of(model), pool_bytes);
     // A fault is not remembered: the file may be repaired before the next question.
+    // Nor are facts without the pool's size, since the capacities in them are not right.
     if (!read.fault.empty() || pool_bytes == 0) return read;
     std::lock_guard lock(mutex_);
     return facts_.emplace(model, std::move(read)).first->second;

@@ -89,6 +89,7 @@ std::optional<std::uint64_t> cgroup_memory_limit(const std::string& root,
 memory_limit find_memory_limit(std::uint64_t operator_bytes) {
     const std::uint64_t own = own_memory();
     const std::uint64_t machine = field_of(text_of("/proc/meminfo"), "MemAvailable") + own;
+    // A sixteenth is left to the other programs of the machine.
     memory_limit least{machine / 16 * 15, "what this machine can give", true};
     const auto group = cgroup_memory_limit("/sys/fs/cgroup", text_of("/proc/self/cgroup"), own);
     if (group && *group < least.bytes)

@@ -36,6 +36,7 @@ bool is_weights(const fs::path& file) {
 /// The name without "-00001-of-00003" at its end.
 std::string without_part(const std::string& name) {
     const std::size_t part = name.rfind("-of-");
+    // "-00001" has 6 characters.
     return part == name.npos || part < 6 ? name : name.substr(0, part - 6);
 }
 
@@ -70,6 +71,7 @@ std::uint64_t draft_bytes(const engine::model_config& model, const config& setti
 
 /// The pool where no size is wanted; `left`: bytes that the needs leave.
 std::uint64_t default_pool(const memory_limit& limit, std::uint64_t left) {
+    // Half stays for the others, who take memory from the same limit.
     const std::uint64_t ours = limit.is_shared ? left / 2 : left;
     return std::clamp(ours, pool_bytes_least, pool_bytes_most);
 }
@@ -142,6 +144,7 @@ memory_needs together(const memory_needs& one, const memory_needs& other) {
     memory_needs sum = one;
     sum.weights += other.weights;
     sum.scratch += other.scratch;
+    // The process counts once, and so do connections and clients, which are those of the server.
     sum.process += std::max(other.process, process_bytes) - process_bytes;
     sum.connections = std::max(one.connections, other.connections);
     sum.clients = std::max(one.clients, other.clients);

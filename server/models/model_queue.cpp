@@ -49,6 +49,7 @@ void model_queue::close() {
     {
         std::lock_guard lock(mutex_);
         closed_ = true;
+        // A copy, since answer() removes requests from line_; so also below.
         for (const auto& each : line(line_)) answer(each, shutting_down());
     }
     changed_.notify_all();
@@ -99,6 +100,7 @@ net::awaitable<protocol::result<engine_lease>> model_queue::lease(std::optional<
     {
         std::unique_lock lock(mutex_);
         if (auto refused = refusal(model)) co_return std::move(*refused);
+        // look() comes before the bound: a request that is served at once need not wait.
         line_.push_back(one);
         look();
         if (one->outcome) co_return std::move(*one->outcome);
@@ -120,6 +122,7 @@ net::awaitable<protocol::result<engine_lease>> model_queue::lease(std::optional<
     if (one->outcome) co_return std::move(*one->outcome);
     line_.remove(one);
     probe_.model_waiting.store(static_cast<std::int64_t>(line_.size()));
+    // An empty lease: nobody is there to read an error.
     if (client.is_gone()) co_return engine_lease();
     co_return too_long(*one);
 }
@@ -135,6 +138,7 @@ void model_queue::answer(const std::shared_ptr<waiter>& one,
 
 void model_queue::fail_all_of(std::size_t model, const std::string& why) {
     faults_[model] = {why, clock::now() + options_.rest};
+    // There is one, since the fault was noted just now.
     const protocol::failure refused = *refusal(model);
     for (const auto& each : line(line_))
         if (each->model.value_or(usual_) == model) answer(each, refused);
@@ -250,6 +254,8 @@ void model_queue::change(std::unique_lock<std::mutex>& lock, const change_wish& 
     const bool has_begun =
         fault.empty() && switcher_.ask(wanted.slot, next, options_.slice).has_value();
     lock.lock();
+    // The fault may be that the memory has no room for one more model. The next look() then lets it
+    // replace another one.
     if (!fault.empty() && gives_way_to_others(wanted.slot) && !is_crowded_) {
         is_crowded_ = true;
         return;
@@ -266,6 +272,7 @@ void model_queue::work() {
     while (!closed_) {
         if (const auto wish = look()) change(lock, *wish);
         const auto pause = line_.empty() ? idle_glance : glance;
+        // 0: idle models stay loaded, so there is nothing to do before a request comes.
         if (line_.empty() && options_.idle_max.count() == 0)
             changed_.wait(lock, [this] { return closed_ || !line_.empty(); });
         else

@@ -59,6 +59,8 @@ engine::generation_request first_question(const storage::agent_id& agent, clock:
     wanted.agent = agent;
     // Raw text: a chat template could add long system text, which would prove nothing more.
     wanted.text = "Hello";
+    // The first token comes from the prompt's pass, the second from a step after it: both are
+    // tried.
     wanted.max_tokens = 2;
     wanted.sampling.temperature = 0.0f;
     wanted.deadline = until;
@@ -80,11 +82,13 @@ std::string prove_by_answer(engine::engine& engine, std::chrono::milliseconds ti
     while (!sink->has_ended(std::min(until, clock::now() + glance))) {
         if (clock::now() < until && !hurry.load()) continue;
         engine.cancel(id);
+        // Waits for the cancelled request to end, whatever its outcome.
         sink->has_ended(clock::now() + time);
         return "it gave no answer in time";
     }
     std::string why = sink->why();
     if (auto erased = engine.erase(*agent);
+        // not_found: the answer left no memory.
         !erased && erased.error().code != storage::errc::not_found && why.empty())
         why = "its first answer could not be forgotten: " + erased.error().what;
     return why;
@@ -139,6 +143,7 @@ void model_switch::run(clock::time_point drain_until) {
         now = std::move(*next);
     }
     const bool is_done = now.phase != slot_phase::failed && now.why.empty();
+    // The load at the start of the server is no exchange.
     if (!is_start) (is_done ? done_ : failed_) += 1;
     if (options_.on_step) options_.on_step(now);
     if (options_.on_settled) options_.on_settled(now);

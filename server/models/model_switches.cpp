@@ -24,6 +24,7 @@ protocol::result<std::uint64_t> model_switches::ask(std::size_t slot,
 
 bool model_switches::close(std::chrono::steady_clock::time_point until) {
     bool any = false;
+    // In this order, since each one must be closed.
     for (const auto& each : switches_) any = has_engine(each->close(until)) || any;
     return any;
 }

@@ -27,6 +27,7 @@ struct syntax_fault {
 
 int line_of(const YAML::Node& node) { return node.Mark().line + 1; }
 
+/// Throws syntax_fault with the line of `at`. All functions below that read nodes throw it.
 [[noreturn]] void refuse(const YAML::Node& at, std::string message) {
     throw syntax_fault{line_of(at), std::move(message)};
 }
@@ -78,6 +79,7 @@ void each_key(const YAML::Node& map, const std::string& subject, Take take) {
     for (const auto& entry : map) {
         const std::string key = key_of(entry.first);
         if (!seen.insert(key).second) refuse(entry.first, "'" + key + "' is given twice");
+        // "models" without a value is an empty list.
         if (entry.second.IsNull() && key != "models") refuse(entry.first, key + " has no value");
         take(key, entry.first, entry.second);
     }
@@ -192,6 +194,7 @@ result<models_file> parse_models_file(const std::string& text, const std::string
 
 result<models_file> read_models_file(const std::string& path) {
     std::ifstream file(path, std::ios::binary);
+    // One byte more than may be, so that a longer file is refused and not cut.
     std::string text(models_file_bytes_max + 1, '\0');
     if (file) file.read(text.data(), static_cast<std::streamsize>(text.size()));
     if (file.bad() || (!file && !file.eof()))
@@ -205,6 +208,7 @@ config with_settings(config base, const std::vector<model_setting>& settings) {
         // kv-bits is an older option for the same; the server's value would override the model's
         // recipe.
         if (each.option->name == "kv-recipe") base.kv_bits = "auto";
+        // Succeeds, since setting_of() has tried the value.
         each.option->set(base, each.value);
     }
     return base;

@@ -93,6 +93,8 @@ result<std::size_t> add_wanted(model_list& models, const registry_sources& from)
 
 /// Chooses the model to start with. Errors: as make_registry().
 result<std::size_t> choose_start(model_list& models, const registry_sources& from) {
+    // In this order: --model, the file's default, its first model, a folder's only model, the
+    // embedded one.
     if (!from.wanted.empty()) return add_wanted(models, from);
     if (!from.file.default_name.empty()) {
         if (auto known = find_in(models, from.file.default_name)) return *known;

@@ -12,6 +12,7 @@ std::optional<std::size_t> choose_slot(std::span<const slot_view> slots, bool ma
     std::tuple<bool, time> best;  // (is in use, since when): the smallest one gives way
     for (std::size_t i = 0; i < slots.size(); ++i) {
         const slot_view& each = slots[i];
+        // One model is changed at a time.
         if (!is_settled(each.phase)) return std::nullopt;
         if (each.phase != slot_phase::ready) {
             if (!free) free = i;
