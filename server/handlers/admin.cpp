@@ -28,6 +28,7 @@ clear_result clear_all(engine::engine& engine, const std::optional<std::string>&
     clear_result result;
     const std::uint64_t held_before = engine.pool().frames_held;
     for (const engine::agent_info& agent : engine.agents_of_all()) {
+        // Without a memory under this model there is nothing to forget.
         if (model && models_meant(agent, *model).empty()) continue;
         result.found_any = true;
         if (agent.in_use) {

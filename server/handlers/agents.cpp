@@ -115,6 +115,7 @@ response created(std::string body) {
 /// The id that a body names for a new agent, or a new one.
 storage::agent_id named_or_new(const request& incoming,
                                const std::optional<storage::agent_id>& name) {
+    // parse() takes every id that id_maker makes.
     const auto id =
         name ? *name : *storage::agent_id::parse(protocol::id_maker(random_bits).make("agent_"));
     return id.owned_by(tenant_of(incoming));
@@ -249,6 +250,7 @@ net::awaitable<reply> post_agent_fork(const services& server, const request& inc
     co_return created_agent(incoming, agent, parent->id.str(), at);
 }
 
+// Drops the agent; or changes its policy, prefetches its memory, or both.
 net::awaitable<reply> post_agent(const services& server, const request& incoming, client_link&) {
     auto parse = [&] { return agents::parse_change(incoming.body); };
     auto change = co_await parse_body(server, incoming, parse);

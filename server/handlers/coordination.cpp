@@ -246,6 +246,7 @@ std::vector<int> older_agents(const services& server, const request& incoming,
     std::vector<int> older;
     for (std::size_t i = 0; i < made.agents.size(); ++i) {
         if (!coordination::outlives(made, made.agents[i])) continue;
+        // A memory's name is always an agent id.
         auto id = storage::agent_id::parse(coordination::memory_name(made, made.agents[i]));
         const storage::agent_id agent = id.value().owned_by(tenant);
         if (server.sessions.remembers(agent)) continue;
@@ -309,6 +310,7 @@ net::awaitable<reply> get_sessions(const services& server, const request& incomi
     bool has_shown = false;
     auto next = [&]() -> text {
         std::string piece = std::exchange(is_first, false) ? "{\"sessions\":[" : "";
+        // The end was sent already: an empty piece ends the reply.
         if (shown > ids.size()) return std::string();
         for (; shown < ids.size() && piece.size() < reply_piece_bytes; ++shown) {
             const auto status = server.sessions.status(tenant, ids[shown]);
@@ -482,11 +484,13 @@ net::awaitable<reply> delete_session(const services& server, const request& inco
     };
     auto erased = co_await run_on(choose_workers(server, incoming, job_length::long_job), erase);
     if (!erased) {
+        // Gives the right back, so that the deletion can be repeated.
         { const auto stays = std::move(*taken); }
         // Some of its records may be erased, so they are written again.
         co_await keep(server, incoming, tenant, id);
         co_return error_response(incoming, erased.error());
     }
+    // On a worker: freeing a long session takes time.
     auto destroy = [gone = server.sessions.remove(std::move(*taken))]() mutable {
         gone = nullptr;
         return true;

@@ -89,6 +89,7 @@ class kv_follower : public std::enable_shared_from_this<kv_follower> {
                 });
             });
         server_.kv.tasks.spawn(socket_->executor(), send_events(shared_from_this()), "KV events");
+        // The client has nothing to send: this ends when it leaves.
         co_await socket_->read(1);
         leave();
     }

@@ -88,6 +88,7 @@ net::awaitable<reply> recall(const services& parts, const request& incoming, cli
     net::steady_timer pause(client.executor());
     for (int tries = 0; tries < drops_max; ++tries) {
         const reply dropped = co_await delete_agent(parts, drop, client);
+        // 409: the branch is still in use.
         if (!dropped || dropped->status != 409) break;
         pause.expires_after(drop_pause);
         [[maybe_unused]] auto [error] = co_await pause.async_wait(use_tuple);

@@ -136,6 +136,7 @@ net::awaitable<reply> get_runs(const services& server, const request& incoming,
     std::size_t shown = 0;
     auto next = [&]() -> protocol::result<std::string> {
         std::string piece = shown == 0 ? "{\"runs\":[" : "";
+        // The end was sent already: an empty piece ends the reply.
         if (shown > runs.size()) return std::string();
         for (; shown < runs.size() && piece.size() < reply_piece_bytes; ++shown)
             piece += (shown > 0 ? "," : "") +

@@ -220,12 +220,15 @@ class choice_text {
     template <class Reply, class Take>
     void feed(const std::vector<engine::answer_piece>& pieces, Reply& to, Take take) {
         if (!begun_.empty() && !pieces.empty()) {
+            // Once only: begun_ is empty from here on.
             std::vector<engine::answer_piece> all = std::exchange(begun_, {});
             all.insert(all.end(), pieces.begin(), pieces.end());
             return feed(all, to, take);
         }
         for (const auto& piece : pieces) {
             if (const auto* text = std::get_if<engine::answer_text>(&piece)) {
+                // Scores belong to the first piece after their tokens. Only text is shown with
+                // them.
                 if (!scores_.empty()) to.on_scores(scores_);
                 const std::string_view shown = without_begun(text->text);
                 if (!shown.empty()) take([&] { return to.on_text(shown); });
@@ -401,6 +404,7 @@ class streamed_answer {
     std::string handle(const engine::finished& event) {
         log_.add(event);
         answer_.generation.ended();
+        // The key may send its next request, while this client still reads.
         if (answer_.incoming.slot) answer_.incoming.slot->release();
         std::string bytes;  // what was held back comes before the end
         if (answer_.choices == 1) bytes = rest_of(0, event.why);
@@ -431,6 +435,7 @@ class streamed_answer {
         answer_.probe.first_byte.observe(took.count());
     }
     std::string on_silence() {
+        // Nothing came for as long as a stream may be silent, or until the deadline.
         if (clock::now() < answer_.time.until()) return stream_.ping();
         const protocol::failure late = too_late();
         if (writer_.begun()) return stream_.on_failed(late);

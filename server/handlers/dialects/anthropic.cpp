@@ -119,6 +119,7 @@ class edit_counter final : public anthropic::prompt_counter {
         : incoming_(incoming), thinking_(thinking) {}
 
     protocol::result<int> count_tokens(const engine::conversation& chat) const override {
+        // No tenant is needed, since no thread is looked up.
         return count_prompt(incoming_, {}, chat, thinking_, {});
     }
 
@@ -190,6 +191,7 @@ net::awaitable<edit_outcome> apply_edits(const answer_context& asked,
                                          anthropic::messages_request& parsed) {
     edit_outcome outcome;
     if (!parsed.edits.is_asked) co_return outcome;
+    // An empty list in the reply says that the edits were looked at.
     outcome.applied.emplace();
     if (parsed.edits.list.empty() || parsed.compacts || !parsed.thread.continues.empty())
         co_return outcome;
@@ -206,6 +208,7 @@ net::awaitable<edit_outcome> apply_edits(const answer_context& asked,
     const std::string question = edited->summary->instructions.empty()
                                      ? std::string(protocol::summary_question())
                                      : edited->summary->instructions;
+    // The client wants the summary itself as the answer.
     if (edited->summary->pauses) {
         protocol::ask_for_summary(parsed, question);
         parsed.compacts = true;
@@ -311,6 +314,7 @@ net::awaitable<reply> post_count_tokens(const services& server, const request& i
         const auto tokens =
             count_prompt(incoming, thread.tenant(), parsed->chat, parsed->thinking, continues);
         if (!tokens) return tokens.error();
+        // Nothing was edited, as in a thread: the prompt is the original one.
         if (parsed->edits.is_asked && original == 0) original = *tokens;
         return anthropic::count_tokens_body(*tokens, original);
     };

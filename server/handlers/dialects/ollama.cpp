@@ -34,6 +34,7 @@ ollama::ollama_limits ollama_limits_of(const services& server) {
 /// A model as this API lists it.
 ollama::listed_model listed(const described_model& model) {
     const engine::model_info& info = model.info;
+    // A model that was never loaded has no fingerprint.
     const bool has_engine = info.fingerprint != storage::block_hash{};
     return {.card = model.card,
             .family = info.family,

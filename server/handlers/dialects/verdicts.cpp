@@ -52,6 +52,7 @@ net::awaitable<boost::json::array> verdicts::judge(const calls& found) const {
     const auto reply = co_await collect_answer(asked_, std::move(wanted), collector);
     if (reply && reply->status == 200) co_return anthropic::verdicts_of(found, collector.summary());
     using enum anthropic::no_verdict;
+    // 504: the deadline has passed. 400 is taken for a prompt that is too long.
     const bool is_late = reply && reply->status == 504;
     const bool is_too_long = reply && reply->status == 400;
     co_return anthropic::without_verdicts(found, is_late       ? timeout

@@ -58,6 +58,7 @@ void look_at_agents(const services& server, const live::viewpoint& from,
     for (const engine::agent_info& info :
          from.tenant ? engine.agents(*from.tenant) : engine.agents_of_all()) {
         tenants.insert(info.id.tenant());
+        // The agents of two tenants may have the same id.
         agents[info.id.tenant().salt.hex() + info.id.str()] = agent_text(info, from, model);
     }
     now.agents = std::make_shared<const live::shown_agents>(std::move(agents));

@@ -168,6 +168,7 @@ response get_current_model(const services& server, const request& incoming) {
         return json_response(admin::no_current_body());
     if (!engine)
         if (auto refused = refuse_without_engine(server, incoming)) return std::move(*refused);
+    // A change has ended between the two looks.
     if (!engine) return error_response(incoming, fail(errc::overloaded, "try again"));
     const engine::model_info& info = engine->info();
     return json_response(admin::current_body(

@@ -240,6 +240,7 @@ class reader {
 net::awaitable<reply> answer_in_background(const services& server, const request& incoming,
                                            client_link& client,
                                            responses::response_request parsed) {
+    // Succeeds: the caller has refused headers that name no agent.
     auto agent = agent_of_headers(incoming);
     auto conversation = hold_conversation(server, incoming, parsed.conversation);
     if (!conversation) co_return error_response(incoming, conversation.error());
@@ -275,6 +276,7 @@ net::awaitable<reply> answer_in_background(const services& server, const request
     job->incoming.engine.when_cut(stop);
     const std::string queued = (*run)->body();
     server.responses.tasks.spawn(client.executor(), make(job), "a response in the background");
+    // make() has the job now, so that its end frees it.
     job.reset();
     if (!is_streamed) co_return json_response(queued);
     co_return co_await stream_background(incoming, client, *run, -1);
@@ -295,6 +297,7 @@ net::awaitable<reply> stream_background(const request& incoming, client_link& cl
             if (!is_there) co_return std::nullopt;
             continue;
         }
+        // Where nothing was sent yet, a ping below begins the stream before it ends.
         if (found->has_ended && writer.begun()) break;
         bool has_changed = false;
         if (!found->has_ended) has_changed = co_await changes.wait();

@@ -35,6 +35,7 @@ protocol::result<boost::json::array> users_messages(const services& server, cons
     if (auto chain = server.responses.stored.chain(tenant, parsed.previous))
         before = std::move(*chain);
     if (auto kept = server.responses.conversations.find(tenant, parsed.conversation))
+        // A request continues a response or a conversation, never both.
         before = {std::move(kept)};
     responses::kept_response own;
     own.input = parsed.input;

@@ -125,6 +125,7 @@ net::awaitable<reply> delete_response(const services& server, const request& inc
                                       client_link&) {
     const storage::tenant_id tenant = tenant_of(incoming);
     const auto run = server.responses.background.find(tenant, incoming.parameter);
+    // True: its response must not be stored any more.
     if (run) run->stop(true);
     server.responses.background.remove(tenant, incoming.parameter);
     auto drop = [&] {

@@ -188,6 +188,7 @@ class response_socket final : public client_link,
     net::steady_timer answered_;     // all that had arrived
     socket_checks::subscription checked_;
     std::deque<std::string> messages_;
+    // Of the messages that wait in `messages_`.
     std::size_t message_bytes_ = 0;
     bool is_answering_ = false;
     bool is_gone_ = false;
@@ -343,6 +344,7 @@ net::awaitable<bool> response_socket::write(std::string_view events) {
 net::awaitable<void> response_socket::answer(request& one) {
     const clock::time_point started = clock::now();
     one.target = one.path = "/v1/responses";
+    // A new id, since an empty request names none.
     one.id = request_id_of(request());
     const route_match match = match_route(server_.routes, one.method, one.path);
     if (!has_key()) {
@@ -370,6 +372,7 @@ net::awaitable<void> response_socket::answer(request& one) {
     if (one.slot) one.slot->release();
     if (refused) co_await send(error_message(*refused));
     end_request(server_, one, match,
+                // 499: the client has closed the connection; no client sees it.
                 is_gone_  ? 499
                 : refused ? refused->status
                           : 200,
