@@ -43,6 +43,7 @@ agent_answer::agent_answer(const session_client& client, client_streams& streams
       time_(wanted.deadline.value(), client.server.limits.engine_lateness),
       parser_(engine::make_output_parser(
           client.engine->info().answers,
+          // The agents of a session have no tools.
           engine::offered_tools(std::vector<engine::tool_definition>()),
           {.thinks = wanted.thinking.enabled.value_or(true), .shows_progress = false})),
       events_(streams.make(client)),

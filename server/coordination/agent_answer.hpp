@@ -51,6 +51,7 @@ class client_streams {
 
   private:
     client_link& client_;
+    // Shared with the client's callback, which interrupts those that still exist.
     std::shared_ptr<std::vector<std::weak_ptr<token_stream>>> made_;
 };
 

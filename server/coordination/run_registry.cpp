@@ -115,6 +115,7 @@ protocol::result<void> run_registry::stop(const storage::tenant_id& tenant, cons
 void run_registry::remove(driven taken) {
     std::lock_guard lock(mutex_);
     taken.registry_ = nullptr;
+    // There is one: only the holder of the right, which `taken` is, removes it.
     const auto found = runs_.find(taken.key_);
     held& all = held_[taken.key_.first];
     const std::size_t bytes = bytes_of(*found->second.run);

@@ -26,6 +26,7 @@ using protocol::errc;
 
 std::vector<scenarios::scenario> shipped_scenarios() {
     std::vector<scenarios::scenario> found;
+    // Next to an installed program, and in the tree that it was built in.
     for (const char* place : {"../share/semantic/scenarios", "../../etc/scenarios"}) {
         std::error_code ec;
         const fs::path folder = executable_path({}).parent_path() / place;
@@ -98,6 +99,7 @@ looked_run look_at(const services& server, const storage::tenant_id& tenant,
             lines = now.lines.size();
             return true;
         };
+        // Where there is no session, the phase has not begun.
         (void)server.sessions.look(tenant, phase.session_id, look);
         found.lines.push_back(lines);
         found.is_over = found.is_over && phase.is_over;

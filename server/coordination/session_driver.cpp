@@ -17,6 +17,7 @@ using protocol::errc;
 
 namespace {
 
+// Of the answer to a question aside (a vote or an urgency), which is short JSON.
 constexpr int aside_tokens_max = 512;
 // No text has more bytes for a token on average. Longer reading can never fit the context, so its
 // prompt is not even put together.
@@ -305,6 +306,7 @@ net::awaitable<protocol::result<coordination::urgencies>> session_driver::urgenc
         const session& now = locked.now();
         const bool is_asked = now.form == coordination::topology::interrupt && now.is_active();
         const std::vector<int> candidates = coordination::urgency_candidates(now);
+        // A single candidate has nobody to be compared with.
         if (!is_asked || candidates.size() < 2) return std::vector<aside>();
         return ask_aside(locked, candidates, coordination::urgency_question());
     };
@@ -352,6 +354,7 @@ net::awaitable<protocol::result<void>> session_driver::decide(
         auto ask = [&](const locked_session& locked) -> protocol::result<std::vector<aside>> {
             const coordination::question& asked = locked.now().questions[question];
             if (!asked.is_closed) voters = coordination::missing_voters(locked.now(), asked);
+            // Nobody is left to vote, as where the vote of a client has closed the question.
             if (voters.empty() && at_end_) at_end_(locked, taken_);
             return ask_aside(locked, voters, coordination::ballot_for(locked.now(), asked));
         };

@@ -136,8 +136,10 @@ class session_driver {
     event_sender send_;
     end_listener at_end_;
     taken_turns taken_{};
+    // The events of the turns are collected too, for a retry (gather_streams()).
     bool gathers_ = false;
     client_streams streams_;
+    // No turn follows the present round, so none is read ahead (ends_with_round()).
     bool ends_with_round_ = false;
 };
 

@@ -29,6 +29,7 @@ std::string part_name(const std::string& id, const std::string& part) {
     return std::string(part_head) + id + ":" + part;
 }
 
+/// Requires: the name is one that part_name() has made.
 std::string session_of_part(const std::string& name) {
     return name.substr(part_head.size(), name.rfind(':') - part_head.size());
 }

@@ -260,8 +260,10 @@ class session_registry {
         session now;
         std::vector<storage::agent_id> agents{};               // as agent_id() has them
         std::shared_ptr<std::vector<std::atomic<int>>> ahead;  // by agent
+        // Somebody has the right `running`; `is_leaving`: the session is being removed.
         bool is_running = false;
         bool is_leaving = false;
+        // Rises with each change. That it was made counts as one, so that it is written.
         std::uint64_t changes = 1;
         std::size_t bytes = 0;  // as counted last
         std::size_t reply_bytes = 0;
