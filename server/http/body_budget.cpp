@@ -12,6 +12,7 @@
 namespace semantic::server {
 
 bool body_budget::fits(const share& one) const {
+    // The first body always gets its bytes, so that at least one goes on.
     if (queue_.front() == &one) return true;
     if (held_ - one.held_ + one.wanted_ > bytes_max_) return false;
     if (tenant_max_ >= bytes_max_) return true;  // tenants are not distinguished

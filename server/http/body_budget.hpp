@@ -61,6 +61,7 @@ class body_budget {
         body_budget& all_;
         std::string tenant_;
         std::list<share*>::iterator position_{};  // where is_queued_
+        // Counted, and in all_.queue_; `is_aside_`: counted, and set aside.
         bool is_queued_ = false;
         bool is_aside_ = false;
         std::size_t held_ = 0;
@@ -90,6 +91,7 @@ class body_budget {
     /// is held.
     void count(const share& one, std::ptrdiff_t held, std::ptrdiff_t aside);
 
+    // Bytes that a body may have without being counted.
     const std::size_t each_free_;
     const std::size_t tenant_max_;
     std::mutex mutex_;

@@ -48,6 +48,7 @@ std::optional<std::string> authority_of(const request& incoming) {
 }  // namespace
 
 std::string_view host_of_authority(std::string_view authority) {
+    // An IPv6 address is in brackets, and only a port may follow them.
     const std::size_t bracket = authority.starts_with('[') ? authority.find(']') : 0;
     if (bracket == std::string_view::npos) return {};
     const std::size_t colon = authority.find(':', bracket);

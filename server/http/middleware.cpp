@@ -166,6 +166,7 @@ std::optional<response> take_key_slot(const services& server, request& incoming,
         incoming.dialect, account->left(std::chrono::steady_clock::now()),
         std::chrono::system_clock::now());
     if (reached) return error_response(incoming, protocol::refusal(*reached));
+    // Given back by its destructor where the request is refused below.
     auto slot = std::make_shared<key_slot>(account);
     const auto all =
         static_cast<std::size_t>(server.settings.max_batch + server.settings.max_queued);
@@ -219,6 +220,7 @@ bool is_admin_key(const config& settings, std::string_view key) {
 }
 
 std::optional<std::string> credential_of(const config& settings, const request& incoming) {
+    // Without keys all clients are the default tenant, whose credential is empty.
     if (!needs_key(settings)) return std::string();
     constexpr std::string_view scheme = "bearer ";
     if (auto key = incoming.field("x-api-key"))
@@ -241,6 +243,7 @@ void end_request(const services& server, const request& incoming, const route_ma
     // Health checks come every few seconds, so they are only logged at level debug.
     bool is_probe = match.found != nullptr && (match.found->auth == auth_class::open ||
                                                match.found->auth == auth_class::reader);
+    // 503 is usual while a model loads or the queue is full.
     log_level level = status >= 500 && status != 503 ? log_level::warning : log_level::info;
     log_event(is_probe ? log_level::debug : level, incoming.id_for_log(), line);
 }

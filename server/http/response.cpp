@@ -54,6 +54,7 @@ response error_response(const request& to, const protocol::failure& failure) {
         reply.fields.emplace_back("retry-after", std::to_string(error.retry_after->count()));
     if (error.should_retry)
         reply.fields.emplace_back("x-should-retry", *error.should_retry ? "true" : "false");
+    // Another server is at work on the agent: the client is sent there.
     if (!failure.elsewhere.empty()) {
         reply.status = 307;
         reply.fields.emplace_back("location", failure.elsewhere + to.target);
@@ -90,6 +91,7 @@ std::string response_head(const request& to, const response& reply, std::string_
     append_field(head, "referrer-policy", "no-referrer");
     if (!has_field(reply, "content-security-policy"))
         append_field(head, "content-security-policy", "default-src 'none'; frame-ancestors 'none'");
+    // The same id under two names, since clients differ in which one they read.
     append_field(head, "request-id", to.id);
     append_field(head, "x-request-id", to.id);
     if (!to.allow_origin.empty()) {

@@ -27,6 +27,7 @@ storage::result<std::shared_ptr<spool_file>> spool_file::make(
     std::string name = (folder / "upload-XXXXXX").string();
     const int descriptor = ::mkstemp(name.data());
     if (descriptor < 0) return fault("could not make a file for the upload", errno);
+    // Without a name the file ends with its descriptor, also when the program crashes.
     ::unlink(name.c_str());
     return std::make_shared<spool_file>(descriptor, std::move(slot), std::move(room));
 }

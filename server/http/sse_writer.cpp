@@ -22,6 +22,7 @@ void sse_writer::add_field(std::string name, std::string value) {
 boost::asio::awaitable<bool> sse_writer::write(std::string_view events) {
     const bool is_head = request_.method == "HEAD";
     std::string bytes;
+    // HEAD gets the headers alone: false ends the answer.
     if (begun_ && is_head) co_return false;
     if (!begun_) {
         begun_ = true;

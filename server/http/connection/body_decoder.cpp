@@ -55,6 +55,7 @@ class body_decoder::gzip_stream final : public stream {
     }
 
   private:
+    // zlib counts its input in 32 bits.
     static constexpr std::size_t piece_max = std::size_t{1} << 30;
 
     /// Begins the next member: a gzip file may have several, one after the other. Returns: false at

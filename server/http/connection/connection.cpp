@@ -149,6 +149,8 @@ net::awaitable<void> connection::close() {
         socket_.close(ignored);
         co_return;
     }
+    // What still comes is read and discarded: closing with unread bytes would reset the connection,
+    // and the client could lose the reply.
     socket_.shutdown(net::ip::tcp::socket::shutdown_send, ignored);
     deadline limit(socket_, limits_.linger);
     std::size_t discarded = 0;

@@ -80,12 +80,15 @@ class connection final : public client_link, public std::enable_shared_from_this
     boost::beast::flat_buffer buffer_;
     net::cancellation_signal stop_watch_;
     net::steady_timer watch_ended_;
+    // watch() runs; `watch_no_more_`: it is to end.
     bool watching_ = false;
     bool watch_no_more_ = false;
     /// Set on the strand, and looked at by the workers.
     const std::shared_ptr<std::atomic<bool>> gone_ = std::make_shared<std::atomic<bool>>(false);
     bool keep_alive_ = true;
+    // A request has come: between two, limits_.idle counts and not limits_.header.
     bool has_asked_ = false;
+    // 0: no part of a reply was streamed for the present request.
     int streamed_status_ = 0;
     std::function<void()> notify_;
 };

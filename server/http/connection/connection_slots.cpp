@@ -49,6 +49,7 @@ void connection_slots::evict_oldest_silent() {
         slot& oldest = silent_.front();
         oldest.is_evicted = true;
         evict = std::exchange(oldest.evict, nullptr);
+        // Until it is gone it is not among the silent ones, so that the next call finds another.
         keep(silent_.begin());
     }
     if (evict) evict();

@@ -438,6 +438,7 @@ net::awaitable<std::optional<response>> exchange::call_handler() {
     try {
         if (match_.found->plain != nullptr) co_return match_.found->plain(server_, incoming_);
         co_return co_await match_.found->async(server_, incoming_, *link_);
+        // The client has left before the work began.
     } catch (const work_abandoned&) {
         co_return std::nullopt;
     } catch (const boost::system::system_error& error) {
@@ -506,6 +507,7 @@ net::awaitable<void> exchange::answer() {
     const bool queues = needs_engine && !incoming_.engine && may_wait(server_, match_);
     if (needs_engine && !queues) {
         std::optional<std::size_t> model;
+        // With one slot every request gets the model that is loaded.
         if (server_.engines.size() > 1) model = co_await wanted_model();
         reply = lease_engine(model);
     }

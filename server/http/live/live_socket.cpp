@@ -130,6 +130,7 @@ class live_socket : public std::enable_shared_from_this<live_socket> {
     std::optional<std::string> credential_;  // absent: not known yet
     const bool is_from_here_;                // as far as the handshake says
     websocket::stream<tcp::socket> stream_;
+    // Ends the wait for a first message; `farewell_`: hangs up where the close takes too long.
     net::steady_timer greeting_;
     net::steady_timer farewell_;
     live::dialogue dialogue_;
