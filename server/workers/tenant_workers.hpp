@@ -72,6 +72,7 @@ class tenant_workers {
     using job = std::function<void()>;
     struct queue {
         std::deque<job> jobs;
+        // Its jobs that run now, at most tenant_max_.
         std::size_t running = 0;
         bool is_in_turn = false;  // in turns_: has a job, and may have a thread
     };
@@ -92,6 +93,7 @@ class tenant_workers {
     std::condition_variable has_work_;
     queues queues_;                      // of tenants that have work here
     std::list<queues::iterator> turns_;  // the tenants to serve, the next one first
+    // join() waits for all jobs; `ends_now_`: the object ends, and jobs that wait are dropped.
     bool ends_when_idle_ = false;
     bool ends_now_ = false;
     std::vector<std::thread> threads_;
