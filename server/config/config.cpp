@@ -160,6 +160,7 @@ command_line read_flags(const std::vector<std::string>& arguments) {
         } else if (found.string_key == config_flag) {
             line.config_file = found.value.at(0);
         } else {  // the last of several counts
+            // It is an option, since the library knows no other flags.
             line.values[find_option(found.string_key)] = {found.value.at(0), "flag " + flag, flag};
         }
     }
@@ -404,6 +405,7 @@ std::string print_config(const parsed_config& parsed) {
         std::string line =
             std::string(setting.option->name) + " = " + setting.option->print(parsed.values);
         if (setting.option->secret) line = "# " + line;
+        // The sources begin in one column.
         line.resize(std::max<std::size_t>(line.size() + 1, 44), ' ');
         text.append(line).append("# ").append(setting.source).append("\n");
     }

@@ -90,6 +90,7 @@ class hub_rate {
 
   private:
     std::chrono::steady_clock::time_point begin_{};
+    // What was there at the first call: it does not count in the rate.
     std::uint64_t first_bytes_ = 0;
     bool has_begun_ = false;
 };

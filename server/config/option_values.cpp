@@ -57,6 +57,7 @@ std::string parse_number(std::string_view text, long long least, long long most,
 
 std::string set_log_level(config& settings, std::string_view text) {
     std::string name = lower(text);
+    // Accepted as another name for the highest level.
     if (name == "critical") name = "error";
     for (log_level level :
          {log_level::debug, log_level::info, log_level::warning, log_level::error}) {
