@@ -79,6 +79,7 @@ active_log begin(boost::shared_ptr<Backend> backend) {
     made.end = [](blog::sinks::sink& sink) {
         auto& own = static_cast<queued<Backend>&>(sink);
         own.stop();
+        // Writes the lines that the stopped thread has left.
         own.flush();
     };
     return made;

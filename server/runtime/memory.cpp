@@ -13,8 +13,12 @@
 namespace semantic::server {
 
 void bound_heaps() {
+    // One heap for each core at most. Free memory at a heap's end goes back to the system beyond
+    // the first value, and a block of the second value or more is mapped alone, so that it goes
+    // back when it is freed.
     constexpr int kept_at_the_end = 128 * 1024;
     constexpr int mapped_by_itself = 512 * 1024;
+    // hardware_concurrency() is 0 where the system does not say.
     const unsigned cores = std::clamp(std::thread::hardware_concurrency(), 2u, 1024u);
     ::mallopt(M_ARENA_MAX, static_cast<int>(cores));
     ::mallopt(M_TRIM_THRESHOLD, kept_at_the_end);

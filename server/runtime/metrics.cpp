@@ -101,6 +101,7 @@ class exposition {
     std::string model_;
     std::string name_;
     std::string* text_ = nullptr;  // of families_
+    // A deque, since text_ points into it while it grows.
     std::deque<std::string> families_;
     std::map<std::string, std::size_t, std::less<>> places_;
 };
@@ -121,6 +122,7 @@ void write_tokens(exposition& out, const engine::engine_probe& probe) {
     out.sample({{"source", "disk"}}, load(probe.tokens_reused_disk));
     out.family("semantic_cache_misses_total", "counter",
                "Requests that reused less than was remembered, by reason.");
+    // From 1 on: 0 is miss_reason::none.
     for (std::size_t i = 1; i < probe.misses.size(); ++i)
         out.sample({{"reason", to_string(static_cast<engine::miss_reason>(i))}},
                    load(probe.misses[i]));

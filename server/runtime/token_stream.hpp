@@ -69,6 +69,7 @@ class token_stream final : public engine::generation_sink,
     void wake();
     /// Counts the event's tokens for the account, also when the client has left: they were
     /// computed.
+    /// Requires: there is an account.
     void charge(const engine::generation_event& event) noexcept;
 
     const std::shared_ptr<key_account> account_;  // or null
