@@ -62,6 +62,7 @@ json::array memories_of(const agent_card& agent) {
 /// or other memories of the same client use up its share ("share").
 const char* why_not_held(const agent_card& agent) {
     if (agent.policy.pinned.value_or(false)) return "share";
+    // Not pinned, so the policy asks by its time: keep_seconds is there.
     const auto unused_for = std::chrono::system_clock::now() - agent.last_used;
     return unused_for < agent.policy.keep_seconds.value() ? "share" : "expired";
 }
@@ -124,6 +125,7 @@ double percent(std::uint64_t part, std::uint64_t whole) {
 }
 
 std::int64_t count_if(const std::vector<agent_card>& agents, bool agent_card::*flag) {
+    // Counts the agents whose member `flag` is true.
     return std::count_if(agents.begin(), agents.end(),
                          [&](const agent_card& agent) { return agent.*flag; });
 }
@@ -185,6 +187,7 @@ result<agent_change> parse_change(std::string_view body, const json_limits& limi
 
 namespace {
 
+// Above the context of any model, and far below what overflows.
 constexpr int fork_tokens_max = 1 << 24;
 
 }  // namespace
@@ -248,6 +251,7 @@ result<std::string> list_body(std::vector<agent_card> agents, std::string_view m
     auto first = agents.begin();
     if (query.after) {
         if (auto id = named(*query.after, "after"); !id) return id.error();
+        // The agent itself may be gone since the page before.
         first = std::ranges::upper_bound(agents, *query.after, {}, &agent_card::id);
     }
     const auto left = static_cast<std::size_t>(agents.end() - first);
@@ -340,6 +344,7 @@ failure agent_runs(const storage::agent_id& agent, std::string_view action) {
 
 failure import_fault(const storage::failure& f) {
     failure shown = from_storage(f);
+    // What is corrupt here is the client's file, not this server's disk.
     if (f.code == storage::errc::corrupt) shown.code = errc::bad_value;
     return shown;
 }

@@ -56,6 +56,7 @@ void parse_chat(const json_cursor& root, const request_limits& limits, generate_
     left_out_names left_out;
     request.chat = anthropic::parse_conversation(root, chat_limits, left_out);
     request.left_out = left_out.take();
+    // What is appended follows the agent's memory, whose head cannot change any more.
     if (request.append)
         for (const char* first : {"system", "tools"})
             if (auto field = root.find(first))
@@ -111,6 +112,7 @@ json::object ending(const engine::finished& event, int prompt_tokens, bool calle
 
 /// Returns: a tool call with its arguments as JSON.
 json::object call_object(const std::string& id, std::string_view name, std::string_view arguments) {
+    // A caller has checked the arguments, or the engine has said that they are whole.
     auto input = parse_json(arguments, json_limits{});
     return {{"id", id}, {"name", name}, {"input", input ? std::move(*input) : json::object()}};
 }

@@ -60,6 +60,7 @@ class generate_stream final : public reply_stream {
     std::vector<std::string> left_out_;  // answer_request::left_out
     std::string message_id_;
     int prompt_tokens_ = 0;
+    // Whether the answer has a whole call, which decides finish_reason.
     bool called_ = false;
     bool ended_ = false;
     // The call that is being written:

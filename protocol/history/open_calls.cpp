@@ -16,6 +16,7 @@ std::string open_calls::add(std::string id, std::string tool) {
 }
 
 std::string open_calls::take_first(positions& of_calls) {
+    // A call is in three lists and leaves the others only here, when they come to it.
     while (!of_calls.empty()) {
         call& first = calls_[of_calls.front()];
         of_calls.pop_front();
@@ -26,11 +27,13 @@ std::string open_calls::take_first(positions& of_calls) {
 
 std::string open_calls::take(const std::string& id, const std::string& tool) {
     if (!id.empty()) {
+        // A result keeps the id that it came with, even where no call has that.
         if (const auto found = by_id_.find(id); found != by_id_.end()) take_first(found->second);
         return id;
     }
     if (tool.empty()) return take_first(all_);
     const auto found = by_tool_.find(tool);
+    // The tool's name replaces the id of a call that is not there.
     std::string taken = found == by_tool_.end() ? std::string() : take_first(found->second);
     return taken.empty() ? tool : taken;
 }

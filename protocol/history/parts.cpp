@@ -29,6 +29,7 @@ constexpr std::array<std::string_view, 10> names_of_items{
     "id",           "type",          "status", "call_id", "tool_use_id", "approval_request_id",
     "container_id", "cache_control", "caller", "object"};
 
+// A shorter text without spaces may be a path or a name that the model can use.
 constexpr std::size_t opaque_bytes_min = 256;
 
 /// Whether a model could not read the value: sealed text, signatures, bytes in base 64.
@@ -78,6 +79,7 @@ json::object readable_members_of(const json::value& item) {
 
 void left_out_names::add(std::string_view name) {
     const std::string_view kept = cut_name(name);
+    // More names than that are dropped: the client has seen enough to know.
     if (names_.size() == names_max || std::ranges::find(names_, kept) != names_.end()) return;
     names_.emplace_back(kept);
 }
@@ -147,6 +149,7 @@ std::string shown_in_a_line(std::string_view type, const json::value& item) {
 
 std::string read_call_name(const json_cursor& call, std::size_t bytes_max) {
     auto name = call.find("name");
+    // A history may have a call without a name, and a template needs one.
     if (name && name->value().is_string() && name->as_string().empty()) return "unknown";
     return bounded_at(call, "name", bytes_max);
 }

@@ -20,6 +20,7 @@ void ask_for_summary(answer_request& request, std::string_view question) {
         {engine::role::user, {engine::text_part{std::string(question)}}});
     request.chat.end = engine::prompt_end::answer_begins;
     request.max_tokens = std::min(request.max_tokens, summary_tokens_max);
+    // The client's form and stop strings are for its own answers, not for this one.
     request.form = {};
     request.stop_sequences.clear();
     request.tool_calls_max = 0;

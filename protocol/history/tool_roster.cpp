@@ -83,6 +83,7 @@ bool tool_roster::define(engine::tool_definition tool, std::string& text) {
 }
 
 void tool_roster::withdraw(std::string_view name, std::string& text) {
+    // Also for a tool that is unknown: the text follows the history as the client sent it.
     text.append("The tool ").append(name).append(" can no longer be called.");
     known_tool* found = find(name);
     if (found == nullptr || !found->is_callable) return;
@@ -108,6 +109,7 @@ bool tool_roster::restart(bool forgets, std::string& text) {
             if (each.at_head != none) each.own.reset();
             continue;
         }
+        // The head alone already says what holds.
         if (is_at_head == each.is_callable) continue;
         text += '\n';
         if (each.is_callable)

@@ -56,6 +56,7 @@ json::array capabilities_of(const model_card& card) {
 json::object facts_of(const listed_model& model) {
     json::object facts{{"general.architecture", model.family}};
     const auto add = [&](const char* key, int value) {
+        // 0 where the model's files do not say.
         if (value > 0) facts[model.family + "." + key] = value;
     };
     add("context_length", model.card.max_input_tokens);
@@ -71,6 +72,7 @@ json::object facts_of(const listed_model& model) {
 std::string tags_body(const std::vector<listed_model>& models) {
     json::array list;
     for (const listed_model& each : models)
+        // A client could only choose a failed model to get its error.
         if (each.card.state != "failed") list.push_back(head_of(each));
     return to_text(json::object{{"models", std::move(list)}});
 }
@@ -80,6 +82,7 @@ std::string running_body(const std::vector<listed_model>& models) {
     for (const listed_model& each : models) {
         if (!each.is_loaded()) continue;
         json::object one = head_of(each);
+        // Ollama's list of running models has no such field.
         one.erase("modified_at");
         one["size"] = each.memory_bytes;
         one["size_vram"] = 0;

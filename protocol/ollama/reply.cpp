@@ -97,6 +97,7 @@ void answer_times::add_end(json::object& line, const engine::finished& event) co
     line["done"] = true;
     line["done_reason"] = done_reason(event.why);
     line["total_duration"] = nanoseconds(now - options_->asked_at);
+    // Time for loading is not measured apart: where there was any, it is in total_duration.
     line["load_duration"] = 0;
     line["prompt_eval_count"] = usage_.prompt_tokens;
     line["prompt_eval_duration"] = nanoseconds(read_until - admitted_at_);
@@ -129,6 +130,7 @@ std::string answer_stream::on_thinking(std::string_view text) {
 
 std::string answer_stream::on_tool_call(std::string_view name, std::string_view arguments_json) {
     auto arguments = checked_arguments(arguments_json);
+    // /api/generate has no field for calls, so there they are text.
     if (!arguments || options_.kind == reply_kind::generate) return on_text(arguments_json);
     if (ended_) return {};
     times_.on_output();
@@ -166,6 +168,7 @@ std::string answer_stream::on_failed(const failure& f) {
 }
 
 std::string answer_stream::ping() const {
+    // A line with an empty text, which clients append without effect.
     return ended_ ? std::string() : open_line(options_, {}, {}, {});
 }
 

@@ -79,6 +79,7 @@ class answer_stream final : public reply_stream {
     reply_options options_;
     id_maker* ids_;
     answer_times times_;
+    // The index of the next call in the answer.
     std::size_t calls_ = 0;
     std::string call_name_;  // of the call that is being written
     std::string call_arguments_;

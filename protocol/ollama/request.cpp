@@ -37,6 +37,7 @@ std::string read_images(const json_cursor& holder, const history_position& posit
 std::string with_images(std::string text, const json_cursor& holder,
                         const history_position& position) {
     std::string lines = read_images(holder, position);
+    // Nothing precedes the lines, so the first line break goes.
     if (text.empty() && !lines.empty()) return lines.substr(1);
     return text + lines;
 }
@@ -151,6 +152,7 @@ void parse_options(const json_cursor& root, ollama_request& request, const ollam
     refuse_foreign_fields(*options);
     request.max_tokens = parse_num_predict(*options, limits);
     if (auto stop = options->find("stop")) request.stop_sequences = parse_stops(*stop, limits);
+    // Any negative seed means a random one for Ollama's clients.
     request.sampling = parse_sampling(*options, limits, std::numeric_limits<std::int64_t>::min());
 }
 
@@ -170,6 +172,7 @@ ollama_request parse_common(const json_cursor& root, const ollama_limits& limits
 
 /// Makes a system message that opens the conversation its system text.
 void take_opening_system_text(engine::conversation& chat) {
+    // A system message alone is the conversation, which needs a message.
     if (chat.messages.size() < 2 || chat.messages.front().from != engine::role::system) return;
     chat.system = std::get<engine::text_part>(chat.messages.front().parts[0]).text;
     if (!chat.system.empty()) chat.messages.erase(chat.messages.begin());

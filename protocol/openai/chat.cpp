@@ -144,6 +144,7 @@ std::string system_fingerprint(std::string_view state) {
     std::uint64_t hash = 0xcbf29ce484222325;
     for (char c : state) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3;
     std::string text = "fp_";
+    // As long as the vendor's, which have ten digits.
     for (int i = 0; i < 10; ++i, hash >>= 4) text += storage::hex_digit(hash);
     return text;
 }

@@ -138,6 +138,7 @@ engine::message message_reader::parse_assistant(const json_cursor& wire) {
     engine::message message{engine::role::assistant, {}};
     if (std::string thinking = parse_reasoning(wire); !thinking.empty())
         message.parts.push_back(engine::thinking_part{std::move(thinking)});
+    // Before the content, which may be absent where there are calls.
     auto calls = parse_tool_calls(wire);
     auto content = wire.find("content");
     auto refusal = wire.find("refusal");
@@ -162,6 +163,7 @@ engine::message message_reader::parse_tool_result(const json_cursor& wire, wire_
     const std::string id =
         has_id ? parse_optional_name(wire, "tool_call_id", limits_.call_id_bytes_max) : tool;
     std::string call = calls_.take(id, tool);
+    // No call waits, so the result must say of which it is; without a name that is a complaint.
     if (call.empty()) bounded_at(wire, has_id ? "tool_call_id" : "name", limits_.id_bytes_max);
     std::string text = joined(parse_content(wire.at("content"), from));
     return {engine::role::tool,

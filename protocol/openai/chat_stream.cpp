@@ -117,6 +117,7 @@ std::string chat_stream::on_text(std::string_view text) {
     std::string shown = current().parts.text(text);
     if (shown.empty()) return {};
     json::value logprobs;
+    // Also those of space that was held until now.
     if (!current().scores.empty()) logprobs = logprobs_of(std::exchange(current().scores, {}));
     return event_of(
         delta_chunk(options_, current_, {{"content", shown}}, std::move(logprobs), nullptr));
@@ -147,6 +148,7 @@ std::string chat_stream::on_call_begun(std::string_view name) {
     if (!call) return {};
     current().open_call = call->index;
     const bool takes_text = options_.text_tools.contains(std::string(name));
+    // The text is inside JSON, which is read when it is whole.
     current().input = takes_text ? std::optional<std::string>(std::in_place) : std::nullopt;
     json::object shown{{"index", call->index}};
     for (auto& field : named_call(call->id, name, "", takes_text))
@@ -175,6 +177,7 @@ std::string chat_stream::on_call_ended(bool is_whole) {
 }
 
 std::string chat_stream::on_choice_finished(const engine::choice_finished& event) {
+    // The first choice ends with the whole answer, in on_finished().
     if (state_ != state::open || event.choice == 0) return {};
     auto index = static_cast<std::size_t>(event.choice);
     bool has_calls = choices_[index].parts.call_count() > 0;
@@ -248,6 +251,7 @@ void chat_collector::on_tool_call(std::string_view name, std::string_view argume
 void chat_collector::on_cut_call(std::string_view name, std::string_view arguments) {
     auto shown = current().parts.begin_call();
     if (!shown) return;
+    // The client sees a call that was cut off, but it does not count.
     current().parts.end_call(false);
     current().calls.push_back({shown->id, std::string(name), std::string(arguments)});
 }

@@ -60,6 +60,7 @@ class shown_parts {
     std::optional<std::size_t> tool_calls_max_;
     id_maker* ids_;
     std::size_t calls_ = 0;  // whole ones
+    // The index of the next call: also one that is cut off has used its index.
     std::size_t begun_ = 0;
     bool is_behind_call_ = false;
     shown_space space_;

@@ -38,12 +38,14 @@ engine::thinking_params parse_effort(const json_cursor& field) {
     engine::thinking_params thinking;
     const std::string_view text = field.as_string();
     if (text == "none") {
+        // The effort is for templates that cannot turn reasoning off.
         thinking.enabled = false;
         thinking.effort = "low";
     } else if (text == "minimal" || text == "low") {
         thinking.effort = "low";
     } else if (text == "medium") {
         thinking.effort = "medium";
+        // Templates know three efforts, so what is above the third becomes that.
     } else if (text == "high" || text == "xhigh" || text == "max") {
         thinking.effort = "high";
     } else {
@@ -116,6 +118,7 @@ std::vector<std::string> parse_texts(const json_cursor& content, std::size_t par
         position.left_out.add(string_at(part, "type"));
         unknown = std::min(unknown, i);
     }
+    // Only a message that would be empty is refused: the model could answer nothing to it.
     if (position.is_newest && texts.empty() && unknown != std::string::npos) {
         const json_cursor part = content.item(unknown);
         part.fail(errc::unsupported, "only text is supported here, found a part of type " +

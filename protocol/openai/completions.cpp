@@ -21,6 +21,7 @@ namespace json = boost::json;
 
 namespace {
 
+// The vendor's number.
 constexpr int max_tokens_default = 16;
 constexpr int top_scores_max = 5;  // as the vendor has it for this API
 
@@ -30,6 +31,7 @@ std::string parse_prompt(const json_cursor& root) {
     if (prompt.value().is_array() && !prompt.as_array().empty()) {
         if (prompt.as_array().size() > 1 && prompt.as_array().front().is_string())
             prompt.fail(errc::unsupported, "one prompt a request is answered");
+        // In a list of token ids this is a number, which is refused next.
         prompt = prompt.item(0);
     }
     if (prompt.value().is_number() || prompt.value().is_array())
@@ -118,6 +120,7 @@ void older_scores::add(std::span<const engine::token_scores> scores) {
         tokens_.push_back(json::string(one.chosen.text));
         chosen_.push_back(one.chosen.log_probability);
         json::object top;
+        // The vendor's form is an object, so of two tokens with the same text one is shown.
         for (const engine::scored_token& each : one.top) top[each.text] = each.log_probability;
         top_.push_back(std::move(top));
         offsets_.push_back(offset_);
@@ -155,6 +158,7 @@ std::string completion_stream::on_text(std::string_view text) {
 }
 
 std::string completion_stream::on_choice_finished(const engine::choice_finished& event) {
+    // The first choice ends with the whole answer, in on_finished().
     if (ended_ || event.choice == 0) return {};
     const auto index = static_cast<std::size_t>(event.choice);
     return completion_chunk(

@@ -31,6 +31,7 @@ const char* finish_reason(engine::stop_reason why, bool has_tool_calls) {
         case engine::stop_reason::max_tokens:
         case engine::stop_reason::context_full:
             return "length";
+        // The answer as a whole is a failure then, as unfinished() says.
         case engine::stop_reason::cancelled:
         case engine::stop_reason::deadline:
             break;

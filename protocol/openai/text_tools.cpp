@@ -67,6 +67,7 @@ std::string read_text_input(std::string_view arguments_json) {
     if (!parsed) return {};
     const json::object* object = parsed->if_object();
     const json::value* input = object != nullptr ? object->if_contains("input") : nullptr;
+    // A model that ignored the schema: what it wrote is all there is to show.
     if (input == nullptr || !input->is_string()) return std::string(arguments_json);
     return std::string(input->get_string());
 }
