@@ -19,6 +19,7 @@ namespace {
 
 constexpr std::string_view cleared_words = "[Old tool result content cleared]";
 constexpr std::size_t edits_max = 16;
+// Where results are cleared if the client names no trigger: the vendor's number.
 constexpr std::int64_t trigger_tokens = 100'000;
 
 /// Reads the number `value` of a field.
@@ -119,6 +120,7 @@ namespace {
 /// Returns: an upper bound of the prompt's tokens, without a tokenizer: a token has at least one
 /// byte, and a template adds little to each message. So most prompts need no exact count.
 std::int64_t most_tokens(const engine::conversation& chat) {
+    // JSON counts double, since a template may write it with more escapes.
     constexpr std::size_t around_message = 64;
     constexpr std::size_t around_all = 4096;
     std::size_t bytes = around_all + chat.system.size();
@@ -173,6 +175,7 @@ class context_editor {
             auto counted = counter_.count_tokens(chat_);
             if (!counted) return counted.error();
             tokens_ = *counted;
+            // Only the first count is of the conversation as it came.
             if (made_.original_tokens == 0) made_.original_tokens = *counted;
         }
         return *tokens_;
@@ -260,6 +263,7 @@ result<void> context_editor::apply(const clear_tool_uses& edit) {
     // conversation, and chat_ is as it was until replace() decides.
     std::swap(before, chat_);
     if (cleared == 0) return {};
+    // An edit that saves nothing would only change the prompt, and so cost what memory holds of it.
     auto saved = replace(std::move(before), std::max<std::int64_t>(edit.clears_at_least, 1));
     if (!saved) return saved.error();
     if (*saved > 0)
@@ -287,9 +291,11 @@ result<void> context_editor::apply(const clear_thinking& edit) {
         if (left == 0) break;
         if (!thinks(each)) continue;
         std::erase_if(each.parts, is_thinking);
+        // The message stays, since the positions of placed tools count messages.
         if (each.parts.empty()) each.parts.push_back(engine::text_part{});
         --left;
     }
+    // No least number of tokens: the client gave none, and a template may drop reasoning anyway.
     auto saved = replace(std::move(edited), std::numeric_limits<std::int64_t>::min());
     if (!saved) return saved.error();
     made_.applied.push_back(json::object{{"type", "clear_thinking_20251015"},

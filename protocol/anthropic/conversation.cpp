@@ -336,6 +336,7 @@ class message_reader {
     /// Reads a system message in the middle. One without anything to read adds no message.
     /// `has_later_user`: a message of the user follows, so a text that disappears there is gone.
     void add_system(const json_cursor& wire, bool has_later_user) {
+        // What a system message has other than text is left out and never refused.
         position_.is_newest = false;
         const auto content = wire.find("content");
         const auto config = wire.find("output_config");
@@ -343,6 +344,7 @@ class message_reader {
         if (content && content->value().is_array()) read_tool_changes(*content, text);
         const bool has_changes = !text.empty() || tools_.has_pending();
         if (config) add_effort(*config, text);
+        // Complains that the field is missing.
         if (!content && !config) wire.at("content");
         const std::string said = content ? parse_system_text(*content) : std::string();
         const auto clear = wire.find("clear_at");
@@ -350,6 +352,7 @@ class message_reader {
         if (fades && !has_later_user) join(fading_, said);
         if (!fades && has_changes && !said.empty()) text += '\n';
         if (!fades) text += said;
+        // A string is a message even where it is empty, as in the other roles.
         const bool is_said = content && content->value().is_string() && !fades;
         if (!text.empty() || tools_.has_pending() || is_said)
             add_text(engine::role::system, std::move(text));
@@ -404,6 +407,8 @@ class message_reader {
             message.parts = {std::move(part)};
             tools_.settle(0, 0);
         } else {
+            // Templates want the user's message first, and an answer's other blocks follow the
+            // summary.
             add_text(engine::role::user, std::move(part.text));
             message.parts.clear();
         }
@@ -428,6 +433,7 @@ class message_reader {
                 continue;
             }
             auto part = parse_block(block, type, role, limits_, position_, tools_);
+            // Sealed reasoning is left out as well, but the vendor's answers may consist of it.
             is_empty = is_empty && !part && type != "redacted_thinking";
             if (!part) {
                 unshown.add(i, type);

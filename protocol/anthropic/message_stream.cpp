@@ -133,6 +133,7 @@ std::string message_stream::on_admitted(const engine::admitted& event) {
     usage_ = event.usage;
     json::object memory = memory_object(event.agent.str(), usage_);
     add_left_out(memory, options_.left_out);
+    // The vendor's streams begin with one token of output, too; message_delta has the true count.
     json::object message{{"id", options_.message_id},    {"type", "message"},
                          {"role", "assistant"},          {"model", options_.model},
                          {"content", json::array()},     {"stop_reason", nullptr},
@@ -161,6 +162,7 @@ std::string message_stream::on_text(std::string_view text) {
         return {};
     }
     if (state_ == state::in_text) return block_delta(next_index_, "text_delta", "text", text);
+    // Text within a call, before the start or after the end has no block that it could be in.
     if (state_ != state::between_blocks && state_ != state::in_thinking) return {};
     const std::string whole = space_.text(text, state_ == state::between_blocks && tool_calls_ > 0);
     if (whole.empty()) return {};
@@ -203,6 +205,7 @@ std::string message_stream::close_block() {
 
 std::string message_stream::on_tool_call(std::string_view name, std::string_view arguments_json) {
     auto arguments = checked_arguments(arguments_json);
+    // Arguments that are no JSON object cannot be a block's input; the client sees them as text.
     if (!arguments) return on_text(arguments_json);
     std::string bytes = on_call_begun(name);
     bytes += on_call_arguments(*arguments);
@@ -211,6 +214,7 @@ std::string message_stream::on_tool_call(std::string_view name, std::string_view
 
 std::string message_stream::on_call_begun(std::string_view name) {
     if (state_ == state::fresh || state_ == state::ended) return {};
+    // Calls beyond the most that the client allowed are left out with their arguments.
     if (options_.tool_calls_max && tool_calls_ >= *options_.tool_calls_max) return {};
     std::string bytes = close_block();
     space_.drop();
@@ -272,6 +276,7 @@ std::string message_stream::ending() const {
 }
 
 std::string message_stream::with_verdicts(std::string bytes, json::array results) {
+    // The caller passes the bytes of on_finished(), whose end is made again with the results.
     if (bytes.size() < ending_bytes_) return bytes;
     bytes.resize(bytes.size() - ending_bytes_);
     delta_["safeguard_results"] = std::move(results);

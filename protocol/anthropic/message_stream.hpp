@@ -75,20 +75,25 @@ class message_stream final : public reply_stream {
 
   private:
     enum class state { fresh, between_blocks, in_text, in_thinking, in_call, ended };
+    /// Ends the open block, and counts it; empty where none is open.
     std::string close_block();
     /// Returns: all events of one block of type compaction.
     std::string whole_summary(const boost::json::object& block);
+    /// Returns: message_delta and message_stop, from `delta_` and `finished_`.
     std::string ending() const;
 
     reply_options options_;
     id_maker* ids_;
     engine::prompt_usage usage_;
     state state_ = state::fresh;
+    // Of the open block, else of the one that opens next.
     std::size_t next_index_ = 0;
     std::size_t tool_calls_ = 0;  // whole ones
     shown_space space_;           // no block for it until something else follows
     std::string thinking_;        // of the open block
+    // All text so far, where the answer is to be a compaction block.
     std::string summary_;
+    // The call that is being written, and the whole ones, which are judged at the end.
     judged_call open_call_;
     std::vector<judged_call> judged_;
     boost::json::object delta_;  // of message_delta

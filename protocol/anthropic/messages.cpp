@@ -232,6 +232,7 @@ messages_request parse_root(const json_cursor& root, const messages_limits& limi
     parse_edits(root, limits, left_out, request);
     request.left_out = left_out.take();
     parse_compaction(root, request);
+    // parse_compaction() has set the prompt's end.
     if (request.compacts) return request;
     parse_end(root, request.form, request.shows_thinking, request.max_tokens > 0, request.chat);
     return request;

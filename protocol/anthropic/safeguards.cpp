@@ -17,6 +17,7 @@ namespace {
 
 constexpr std::string_view type_name = "dangerous_tool_use";
 constexpr std::size_t safeguards_max = 16;
+// For a reason of 160 characters and the JSON around it.
 constexpr int tokens_per_verdict = 96;
 constexpr std::size_t argument_bytes_max = 2048;
 
@@ -65,6 +66,7 @@ json::object schema_of(std::size_t count) {
     json::object calls;
     json::array names;
     for (std::size_t i = 0; i < count; ++i) {
+        // The reason comes first, so that the model has it when it decides.
         const json::object reason{{"type", "string"}, {"maxLength", 160}};
         const json::object outcome{{"type", "string"},
                                    {"enum", json::array{"not_flagged", "flagged", "unavailable"}}};
@@ -126,6 +128,7 @@ std::optional<safeguard_request> parse_safeguards(const json_cursor& root,
         const json_cursor each = list->item(i);
         const std::string type = string_at(each, "type");
         if (type == type_name)
+            // Of several the last one counts.
             found.emplace(safeguard_request{context_of(each)});
         else
             left_out.add(type);
@@ -152,6 +155,7 @@ void ask_for_verdicts(const safeguard_request& request, const std::vector<judged
     wanted.form.what = engine::output_form::kind::json;
     wanted.form.schema_json = to_text(schema_of(count));
     wanted.sampling = {};
+    // The same calls get the same verdicts.
     wanted.sampling.temperature = 0.0f;
     wanted.thinking.enabled = false;
     wanted.max_tokens = 16 + tokens_per_verdict * static_cast<int>(count);
@@ -161,6 +165,7 @@ json::array verdicts_of(const std::vector<judged_call>& calls, std::string_view 
     const auto parsed = parse_json(said, json_limits{});
     const json::object* all = parsed ? parsed->if_object() : nullptr;
     json::object tool_uses;
+    // A call after the most that are judged has no name in the answer, and gets "error".
     for (std::size_t i = 0; i < calls.size(); ++i) {
         // The judge saw only the beginning of the arguments, and the rest may be dangerous.
         const bool is_cut = calls[i].arguments_json.size() > argument_bytes_max;

@@ -66,6 +66,7 @@ json::array tool_changes_of(const json_cursor& root, const engine::conversation&
 
 json::object compaction_block(std::string_view summary, json::array tool_changes) {
     json::value content;
+    // Null where the model wrote none: such a block changes nothing when it comes back.
     if (!is_white_space(summary)) content = summary;
     return {{"type", "compaction"},
             {"content", std::move(content)},
@@ -74,6 +75,7 @@ json::object compaction_block(std::string_view summary, json::array tool_changes
 
 std::string body_behind_summary(std::string_view rest, json::object block) {
     auto body = parse_json(rest, json_limits{});
+    // Not reached with what parse_edits() has kept.
     if (!body || !body->is_object()) body = json::object();
     json::object& fields = body->get_object();
     fields["messages"] =

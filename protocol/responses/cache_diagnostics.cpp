@@ -25,6 +25,7 @@ json::value member(const json::object& object, std::string_view first, std::stri
 struct compared_field {
     std::string_view first, then, reason;
 };
+// In the order in which they are looked at: the first that differs is the reason.
 constexpr compared_field compared_fields[]{
     {"tools", {}, "tools_changed"},
     {"text", "format", "text_format_changed"},

@@ -49,6 +49,7 @@ json::array reasoning_levels(const model_card& model) {
 }  // namespace
 
 json::object catalog_entry(const model_card& model, int priority) {
+    // In a small context an eighth: a few outputs must leave room for the conversation.
     const int output_tokens = std::clamp(model.max_input_tokens / 8, 1, output_tokens_max);
     json::object entry{
         {"slug", model.id},
@@ -73,6 +74,7 @@ json::object catalog_entry(const model_card& model, int priority) {
         {"supports_search_tool", false},
         {"context_window", model.max_input_tokens},
         {"max_context_window", model.max_input_tokens},
+        // Codex's own default.
         {"effective_context_window_percent", 95},
         {"experimental_supported_tools", json::array()},
         {"input_modalities", json::array{"text"}}};

@@ -133,6 +133,7 @@ result<std::string> item_body(const kept_response& one, std::string_view id) {
 }
 
 std::string added_body(const json::array& added) {
+    // named_items() has given each item an id.
     const auto id_of = [](const json::value& item) { return item.as_object().at("id"); };
     return to_text(json::object{{"object", "list"},
                                 {"data", added},

@@ -122,6 +122,7 @@ class conversation_builder {
     /// the beginning of this one.
     void add_system(std::string text) {
         text_bytes_ += bytes_of(text);
+        // Empty instructions are none.
         if (opens_ && text.empty()) return;
         if (opens_ && chat_.system.empty()) {
             chat_.system = std::move(text);
@@ -208,6 +209,7 @@ class conversation_builder {
                                       "item_not_found");
         std::optional<failure> complaint;
         add_kept(json_cursor(*found, item.path(), complaint));
+        // At the reference: the kept item has no place in the body.
         if (complaint) item.fail(complaint->code, complaint->message);
     }
     void add_message(const json_cursor& item) {
@@ -277,6 +279,7 @@ class conversation_builder {
     void add_search_output(const json_cursor& item) {
         std::string text = text_of_tools(item);
         if (!has_text(item, "call_id")) return add_notice(std::move(text));
+        // A search without tools that can be read here: the model sees what the item has.
         if (text.empty() && !context_.roster.has_pending()) text = readable_members(item.value());
         add_output(item, std::move(text));
         context_.roster.settle(chat_.messages.size() - 1, 0);
@@ -392,6 +395,7 @@ void check_items(const json_cursor& list, const response_limits& limits) {
     left_out_names left_out;
     tool_roster roster;
     const input_context context{nothing, none, names, left_out, roster, nullptr, false};
+    // Made for its complaints alone.
     conversation_builder chat(limits, context);
     const std::size_t count = parse_count(list, limits.items_max);
     for (std::size_t i = 0; i < count && list.ok(); ++i) chat.add(list.item(i));

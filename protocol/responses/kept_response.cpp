@@ -182,6 +182,7 @@ std::string joined_items(std::string first, std::string_view second) {
     constexpr std::size_t empty = 2;  // []
     if (second.size() <= empty) return first;
     if (first.size() <= empty) return std::string(second);
+    // Both are lists: the bracket at the end of one and that at the start of the other go.
     first.back() = ',';
     return first.append(second.substr(1));
 }
@@ -284,6 +285,7 @@ const json::value* item_finder::find_in(item_list& list, const kept_response& ke
         if (read) list.whole = std::move(*read);
         const json::value* output = field_of(list.whole, "output");
         const json::value& items = output == nullptr ? list.whole : *output;
+        // What cannot be read has no items, and is not parsed a second time.
         if (!items.is_array()) return nullptr;
         for (const json::value& each : items.get_array())
             if (const json::value* own = referable_id(each); own)

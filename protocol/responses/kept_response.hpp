@@ -91,6 +91,7 @@ class item_finder {
   private:
     struct item_list {
         std::string response_id;  // the response's id
+        // The parsed text, into which `items` points, and the memory that the budget holds for it.
         boost::json::value whole{};
         std::map<std::string, const boost::json::value*> items{};
         std::optional<storage::charged_bytes> charged{};
@@ -99,6 +100,7 @@ class item_finder {
                                       const std::string& text, const std::string& id);
 
     storage::work_budget* budget_;
+    // Of the body and of the input: the output of a response is searched first.
     item_list said_;
     item_list asked_;
 };

@@ -286,6 +286,7 @@ void keep_input(const json_cursor& root, const kept_sources& kept, response_requ
 /// Complains where the repeated fields are too long, since every event of a stream may have them.
 void check_repeated(const json_cursor& root, std::string_view body, const response_limits& limits,
                     const response_request& request) {
+    // What is repeated is a part of the body, so most requests need no measuring.
     if (body.size() <= limits.repeated_bytes_max) return;
     if (to_text(request.repeated).size() <= limits.repeated_bytes_max) return;
     root.fail(errc::body_too_large,
@@ -348,6 +349,7 @@ response_request parse_root(const json_cursor& root, std::string_view body,
     request.stream = flag_at(root, "stream");
     earlier_items earlier = parse_previous(root, kept.before, request);
     earlier_items said = parse_conversation(root, kept.in_conversation, request);
+    // One of the two at most: both together are a complaint.
     if (said.hand_over) earlier = std::move(said);
     parse_keeping(root, request);
     left_out_names left_out;
@@ -394,6 +396,7 @@ result<response_request> parse_response(std::string_view body, const response_li
         auto request = read_object(body, limits.json, read);
         if (request || request.error().code != errc::prompt_too_long) return request;
         failure too_long = request.error();
+        // A cursor's complaint has no place for the numbers.
         too_long.excess = excess;
         return too_long;
     } catch (const storage::work_limit_exceeded& reached) {

@@ -207,6 +207,7 @@ void response_stream::begin(std::string_view status) {
                  {"model", options_.model},
                  {"output", json::array()},
                  {"usage", nullptr}};
+    // Moved out, since a response begins once.
     for (auto& field : options_.repeated) response_.emplace(field.key(), std::move(field.value()));
 }
 
@@ -260,6 +261,7 @@ std::string response_stream::on_text(std::string_view text) {
 std::string response_stream::on_thinking(std::string_view text) {
     if (state_ != state::open || text.empty()) return {};
     ++thinking_tokens_;
+    // The reasoning before a summary is counted and not shown.
     if (options_.compacts) return {};
     space_.drop();
     std::string bytes;
@@ -337,6 +339,7 @@ std::string response_stream::on_failed(const failure& f) {
     state_ = state::ended;
     json::object error = openai_error(f);
     if (!has_begun) return send("error", std::move(error));
+    // An open item is dropped: it never became whole.
     response_["status"] = "failed";
     response_["output"] = std::move(output_);
     // Clients recognise a prompt that is too long by its code, and shorten it.
@@ -360,6 +363,7 @@ std::string response_stream::not_kept(std::string bytes) {
     response_["store"] = false;
     if (bytes.size() < last_bytes_) return bytes;
     bytes.resize(bytes.size() - last_bytes_);
+    // The event is sent again under its number.
     --sequence_;
     return bytes + end(last_type_);
 }

@@ -15,6 +15,7 @@ namespace {
 
 json_limits limits_of(std::string_view message) {
     json_limits limits;
+    // The socket has bounded the message already.
     limits.bytes_max = message.size();
     return limits;
 }
@@ -33,6 +34,7 @@ result<socket_message> read_socket_message(std::string_view message) {
 
 std::string in_lane(std::string event, std::string_view lane) {
     if (lane.empty()) return event;
+    // The closing brace: an event is a JSON object.
     event.pop_back();
     return event + R"(,"stream_id":)" + to_text(json::value(lane)) + "}";
 }

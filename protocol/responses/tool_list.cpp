@@ -60,6 +60,7 @@ void tool_list_reader::add(const json_cursor& tool) {
     if (!is_own_tool(type)) return left_out_.add(type);
     engine::tool_definition definition = parse_definition(tool, type);
     if (is_late_) names_.reserve(definition.name);
+    // A later list may define a tool once more; the roster compares the two.
     if (!own_names_.insert(definition.name).second && !is_late_)
         return refuse_name(tool, definition.name);
     take(tool, type, std::move(definition));

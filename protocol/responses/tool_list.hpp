@@ -56,6 +56,7 @@ class tool_list_reader {
     std::set<std::string>& text_tools_;
     tool_names& names_;
     left_out_names& left_out_;
+    // Names of tools in no namespace, and all tools of the list that is being read.
     std::set<std::string> own_names_;
     std::vector<found_tool> found_;
     bool is_late_ = false;  // the list is in an item

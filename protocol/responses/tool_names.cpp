@@ -27,6 +27,7 @@ std::optional<std::string> tool_names::add(const std::string& space, const std::
     if (flat_by_names_.contains(names)) return std::nullopt;
     const std::string whole = joined(space, name);
     std::string flat = whole.substr(0, flat_bytes_max);
+    // The first has no number, so the next is the second.
     std::size_t& number = next_number_.emplace(flat, 2).first->second;
     while (!taken_.insert(flat).second) {
         const std::string tail = "_" + std::to_string(number++);
@@ -52,6 +53,7 @@ std::optional<std::string> tool_names::only_flat_of(std::string_view name) const
     const std::string* only = nullptr;
     for (const auto& [flat, names] : by_flat_) {
         if (names.name != name) continue;
+        // Of several the client must name the namespace.
         if (only != nullptr) return std::nullopt;
         only = &flat;
     }

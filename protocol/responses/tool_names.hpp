@@ -41,6 +41,7 @@ class tool_names {
     std::vector<std::string> flat_names_in(std::string_view space) const;
 
   private:
+    // Both ways between the model's names and the client's, which are a namespace and a name.
     std::map<std::string, spaced_name, std::less<>> by_flat_;
     std::map<std::pair<std::string, std::string>, std::string> flat_by_names_;
     std::set<std::string> taken_;
