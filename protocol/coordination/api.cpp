@@ -78,6 +78,7 @@ json::object message_object(const session& s, const line& l) {
 
 /// Returns: the message of a turn; without an id where nothing was said.
 json::object message_object(const session& s, const turn_report& report) {
+    // Where nothing was said the session got no line, so the id names none.
     line shown{report.event.text.empty() ? "" : report.event.line_id, report.event.agent};
     shown.text = report.event.text;
     shown.turn = report.turn;

@@ -92,6 +92,7 @@ result<vote> vote_of(const session& s, const question& asked, const cast_vote& w
     if (part_of(s.agents[static_cast<std::size_t>(agent)].role) == part::observer)
         return fail(errc::bad_value, "agent_id: " + wish.agent_id + " is an observer", "agent_id");
     vote one{std::move(vote_id), agent, wish.choice, wish.ranking};
+    // A ranking contains the choice, which is its best.
     if (one.choice.empty() && !one.ranking.empty()) one.choice = one.ranking.front();
     if (one.choice.empty())
         return fail(errc::missing_field, "choice: required, unless there is a ranking", "choice");
@@ -99,6 +100,7 @@ result<vote> vote_of(const session& s, const question& asked, const cast_vote& w
         return fail(errc::bad_value, "ranking: must begin with the choice", "ranking");
     if (std::set<std::string>(one.ranking.begin(), one.ranking.end()).size() != one.ranking.size())
         return fail(errc::bad_value, "ranking: has something twice", "ranking");
+    // A question without fixed choices gets those that are voted for.
     std::set<std::string> all(asked.choices.begin(), asked.choices.end());
     const std::vector<std::string> alone{one.choice};
     for (const std::string& each : one.ranking.empty() ? alone : one.ranking) {
@@ -176,6 +178,7 @@ result<cast_vote> read_ballot(const session& s, const question& asked, int agent
         cast.choice = std::string(*choice);
         return cast;
     }
+    // The schema leaves a text or a list, so anything else was cut off.
     if (!value.is_array() || value.get_array().empty()) return no_ballot();
     for (const json::value& each : value.get_array()) {
         if (!each.is_string()) return no_ballot();
@@ -193,6 +196,7 @@ held_question urgency_question() {
 
 int read_urgency(std::string_view answer) {
     int felt = 0;
+    // An answer that is no such number counts as no wish to speak.
     const std::size_t begin = std::min(answer.find_first_not_of(" \n"), answer.size());
     answer.remove_prefix(begin);
     const auto [end, error] = std::from_chars(answer.data(), answer.data() + answer.size(), felt);

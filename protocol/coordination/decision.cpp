@@ -106,6 +106,7 @@ void decide_by_run_off(const question& asked, tally& out) {
         int counted = 0;
         for (std::size_t i = 0; i < ballots.size(); ++i) {
             while (best[i] < ballots[i].size() && is_out[ballots[i][best[i]]]) ++best[i];
+            // Nothing that this ballot names is left, so it no longer counts.
             if (best[i] == ballots[i].size()) continue;
             ++count[ballots[i][best[i]]];
             ++counted;
@@ -124,6 +125,7 @@ void decide_by_run_off(const question& asked, tally& out) {
 
 /// A choice wins when all voters have voted, and for the same.
 void decide_by_consensus(const question& asked, const voters& electorate, tally& out) {
+    // Requires as many votes as voters, which below must be from each of them.
     if (asked.votes.empty() || out.votes != out.voters) return;
     const std::string& first = asked.votes.front().choice;
     const bool all_agree =
@@ -136,6 +138,7 @@ void decide_by_consensus(const question& asked, const voters& electorate, tally&
 }  // namespace
 
 void measure(question& asked) noexcept {
+    // An estimate of what a question or vote takes without its texts.
     constexpr std::size_t own_bytes = 256;
     constexpr std::size_t text_own_bytes = sizeof(std::string);
     const auto texts = [](const std::vector<std::string>& all) {

@@ -26,6 +26,7 @@ const std::string& name_of(const session& s, int index) {
 /// The order of a debate: moderators, participants, critics, each with a cue for the opening,
 /// middle or closing round.
 std::vector<slot> structured_order(const session& s, int round) {
+    // The turns that the session has had after this round.
     const auto turns = (std::int64_t{round} + 1) * std::int64_t(speakers_of(s).size());
     const bool is_last = s.max_turns > 0 && turns >= s.max_turns;
     std::string cue =
@@ -46,6 +47,7 @@ std::vector<slot> structured_order(const session& s, int round) {
 /// answered at once.
 std::vector<slot> socratic_order(const session& s) {
     const std::vector<int> speakers = speakers_of(s);
+    // A session has a speaker: check_rules() in opening.cpp.
     int questioner = speakers.front();
     for (part each : {part::critic, part::moderator})
         if (auto found = those_with(s, each); !found.empty()) questioner = found.front();
@@ -55,6 +57,7 @@ std::vector<slot> socratic_order(const session& s) {
         order.push_back({questioner, "Ask " + name_of(s, each) + " one question."});
         order.push_back({each, "Answer the question."});
     }
+    // Nobody else speaks, and a round has a turn.
     if (order.empty()) order.push_back({questioner, "Ask one question."});
     return order;
 }
@@ -135,6 +138,7 @@ turn_plan whisper_in_order(const session& s) {
     } else {
         const auto begun = static_cast<std::size_t>(s.whispers_begun);
         plan.agent = speakers[begun % speakers.size()];
+        // Another one: a session of this topology has two speakers at least.
         plan.to = speakers[(begun + 1) % speakers.size()];
     }
     plan.cue = whisper_cue(s, plan.to, s.owes_answer != nobody);
@@ -145,6 +149,7 @@ turn_plan whisper_in_order(const session& s) {
 /// silent longest.
 turn_plan most_urged(const session& s, urgencies felt) {
     const std::vector<int> candidates = urgency_candidates(s);
+    // Without an answer from all, the missing ones count as no wish to speak.
     felt.resize(candidates.size(), 0);
     std::size_t best = 0;
     const auto silent_since = [&](std::size_t i) {
@@ -275,6 +280,7 @@ std::optional<turn_plan> turn_behind_next(const session& s, bool in_round) {
         order = speaking_order(s, s.round + 1);
         following = 0;
     }
+    // Its memory changes with the turn that comes first.
     if (order[following].agent == speaker) return std::nullopt;
     return turn_plan{order[following].agent, nobody, std::move(order[following].cue),
                      s.lines.size()};

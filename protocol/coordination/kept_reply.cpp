@@ -6,6 +6,7 @@
 namespace semantic::protocol::coordination {
 
 std::size_t bytes_of(const kept_reply& kept) noexcept {
+    // An estimate of what a reply or turn takes without its texts.
     constexpr std::size_t own_bytes = 256;
     std::size_t bytes = own_bytes + kept.key.size() + kept.digest.size() + kept.reply.size();
     for (const streamed_turn& each : kept.turns)

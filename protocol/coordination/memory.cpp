@@ -27,6 +27,7 @@ std::string_view trimmed(std::string_view text) {
 std::string indented(std::string_view text) {
     std::string out;
     for (std::size_t i = 0; i < text.size(); ++i) {
+        // The two are one line break.
         if (text[i] == '\r' && text.substr(i + 1, 1) == "\n") continue;
         const bool is_break = text[i] == '\n' || text[i] == '\r';
         if (is_break)
@@ -139,6 +140,7 @@ std::size_t label_length(std::string_view text, std::string_view name) {
     while (at < text.size() && at < 2 && (text[at] == '*' || text[at] == '[')) ++at;
     if (name.empty() || !text.substr(at).starts_with(name)) return 0;
     at += name.size();
+    // The length of that word with its blank.
     if (text.substr(at).starts_with(" said")) at += 5;
     while (at < text.size() && (text[at] == '*' || text[at] == ']')) ++at;
     if (at >= text.size() || text[at] != ':') return 0;
@@ -156,6 +158,7 @@ bool outlives(const session& s, const agent& agent) noexcept {
 std::string memory_name(const session& s, const agent& agent) {
     if (!outlives(s, agent)) return "coord_" + s.id + "_" + agent.id;
     std::string name(persist_head);
+    // Doubled, so that the single one after the prefix ends it.
     for (char c : s.prefix) name.append(c == '_' ? 2 : 1, c);
     return name + "_" + agent.id;
 }
@@ -219,6 +222,7 @@ prompt prompt_aside(const session& s, const memory& memory, int agent, std::stri
 
 bool remember(memory& memory, const agent& speaker, std::string reading, std::string answer) {
     if (memory.has_older) return true;
+    // No exchange: the agent reads the same lines again at its next turn.
     if (trimmed(answer).empty()) return false;
     if (memory.is_new()) memory.system = system_text(speaker);
     memory.exchanges.push_back({std::move(reading), std::move(answer)});

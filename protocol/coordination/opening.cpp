@@ -39,6 +39,7 @@ std::string parse_display_name(const json_cursor& item, const session& so_far) {
         place.fail(errc::bad_value, "may not have a colon or a control character");
     if (name.starts_with(' ') || name.ends_with(' '))
         place.fail(errc::bad_value, "may not begin or end with a blank");
+    // Agents read these words in front of their own lines and the session's.
     if (name == "You" || name == "System")
         place.fail(errc::bad_value, quoted(name) + " is nobody's name");
     if (std::ranges::find(so_far.agents, name, &agent::name) != so_far.agents.end())
@@ -187,6 +188,7 @@ std::string text_at(const json_cursor& object, std::string_view key, std::size_t
                     presence demanded) {
     auto field = object.find(key);
     if (!field) {
+        // Complains that the field is missing.
         if (demanded == presence::required) object.at(key).as_string();
         return {};
     }
@@ -218,6 +220,7 @@ session open_session(opening wanted, const std::function<bool(const agent&)>& re
                      const std::function<std::string()>& line_id) {
     session made = std::move(wanted.made);
     for (auto& [reader, messages] : wanted.prior) {
+        // Its memory has them already.
         if (remembers(made.agents[static_cast<std::size_t>(reader)])) continue;
         for (prior_message& each : messages) {
             line one{line_id(), made.find(each.sender_id)};

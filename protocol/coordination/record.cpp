@@ -20,7 +20,9 @@ namespace json = boost::json;
 
 namespace {
 
+// No bound: this server wrote the record, within its own bounds.
 constexpr std::size_t anything = std::numeric_limits<std::size_t>::max();
+// Half, so that sums of two numbers do not overflow.
 constexpr int count_max = std::numeric_limits<int>::max() / 2;
 
 template <class T>
@@ -167,6 +169,7 @@ bool bool_at(const json_cursor& object, std::string_view key) {
 template <class Enum, class Names>
 Enum enum_at(const json_cursor& object, std::string_view key, const Names& names) {
     const std::string word = string_at(object, key);
+    // An empty word after an earlier complaint; only the first complaint counts.
     auto found = std::ranges::find(names, word);
     if (object.ok() && found == names.end())
         object.place(key).fail(errc::bad_value, quoted(word) + " is unknown");
@@ -387,6 +390,7 @@ auto parts_of(const json_cursor& place, const std::vector<stored_part>& parts,
 std::vector<stored_part> parts_at(const json_cursor& object, std::string_view key) {
     if (!object.find(key)) return {};
     return list_at(object, key, [](const json_cursor& one) {
+        // As earlier versions wrote it: a name, and part_items items.
         if (!one.value().is_object()) return stored_part{std::string(one.as_string())};
         return stored_part{string_at(one, "name"), size_at(one, "items", count_max)};
     });
@@ -401,6 +405,7 @@ streamed_turn read_streamed(const json_cursor& c, int agents) {
         return static_cast<std::uint32_t>(one.as_integer(0, count_max));
     });
     turn.complete = string_at(c, "complete");
+    // A replay cuts the text by these sizes.
     const std::size_t bytes = std::accumulate(turn.sizes.begin(), turn.sizes.end(), std::size_t{0});
     if (c.ok() && bytes != turn.text.size())
         c.place("sizes").fail(errc::bad_value, "are not those of the text");

@@ -54,6 +54,7 @@ void add_line(session& s, line spoken) {
 }
 
 session without_lines(const session& s) {
+    // Field by field, so that the lines are never copied; line_bytes stays 0.
     session copy;
     copy.id = s.id;
     copy.form = s.form;
@@ -121,6 +122,7 @@ void apply(session& s, const said& event) {
     if (s.form == topology::whisper) {
         const bool answers = s.owes_answer == event.agent;
         if (!answers) ++s.whispers_begun;
+        // An answer is not answered in turn, or two agents would whisper for ever.
         const bool is_heard = !answers && !event.text.empty() && can_answer(s, event.to);
         s.owes_answer = is_heard ? event.to : nobody;
         s.owed_to = is_heard ? event.agent : nobody;
@@ -160,6 +162,7 @@ void apply(session& s, const told& event) {
 
 void apply(session& s, const voted& event) {
     question& asked = s.questions[event.question];
+    // An agent's newest vote replaces its earlier one.
     std::erase_if(asked.votes, [&](const vote& v) { return v.agent == event.ballot.agent; });
     add_choice(asked, event.ballot.choice);
     for (const std::string& choice : event.ballot.ranking) add_choice(asked, choice);

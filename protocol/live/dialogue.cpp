@@ -26,6 +26,7 @@ std::string typed(const char* type, json::object rest = {}) {
 /// Returns: a key in a message; nothing where it is absent or empty.
 std::optional<std::string> key_at(const json_cursor& from, std::string_view name) {
     const auto field = from.find(name);
+    // Pages send the text of an input field, which may be blank.
     if (!field || field->value() == json::value("")) return std::nullopt;
     return parse_bounded(*field, key_bytes_max);
 }
@@ -109,6 +110,7 @@ answer dialogue::read(std::string_view text) {
     const auto message = parse(text);
     if (!message) return end("malformed", message.error().message, close_code::policy);
     if (message->type == "ping") return {typed("pong")};
+    // A client that watches may send another key, such as the administrator's.
     if (message->type == "authenticate" && stage_ != stage::judging) {
         stage_ = stage::judging;
         answer asks;

@@ -71,6 +71,7 @@ class dialogue {
     answer read(std::string_view message);
 
     stage stage_ = stage::greeting;
+    // How many messages may come now, as of `last_`.
     double allowance_ = messages_at_once;
     time last_{};
 };

@@ -58,6 +58,7 @@ struct describe {
         if (e.usage.why == miss_reason::none) return event;
         event["miss_reason"] = to_string(e.usage.why);
         event["detail"] = shortened(e.usage.detail);
+        // Texts of a conversation are for its own tenant, not for an administrator.
         if (from.tenant && e.usage.difference)
             event["difference"] = difference_of(*e.usage.difference);
         return event;
@@ -68,6 +69,7 @@ struct describe {
                 {"agent", e.agent.str()},
                 {"after_ms", milliseconds(e.after)}};
     }
+    // Never called: a step has no owner, and step_of() shows it.
     json::object operator()(const step_run&) const { return {}; }
     json::object operator()(const request_ended& e) const {
         return {{"event", e.has_failed ? "failed" : "finished"},

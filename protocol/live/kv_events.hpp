@@ -47,6 +47,7 @@ class kv_event_stream {
     std::string finish(double now, bool is_snapshot);
 
     std::uint64_t seq_ = 0;
+    // The blocks that the follower has been sent and not seen removed.
     std::unordered_set<storage::block_hash> known_;
     std::string open_;                 // events of the message that is being made
     std::vector<std::string> bodies_;  // of the messages before it

@@ -64,6 +64,7 @@ std::uint64_t number_in(const json::object& from, std::string_view name) {
 std::optional<node_facts> read_facts(std::string_view says) {
     boost::system::error_code error;
     json::parse_options strict;
+    // An announcement is an object with one list of texts.
     strict.max_depth = 3;
     const json::value parsed = json::parse(says, error, {}, strict);
     if (error || !parsed.is_object()) return std::nullopt;
@@ -97,6 +98,8 @@ std::string nodes_text(std::span<const shown_node> nodes) {
                            {"silent", each.silent_for > silent_after}};
         const auto facts = read_facts(each.says);
         for (const auto& field : object_of(facts.value_or(node_facts())))
+            // All keys are there in any case; null where the node announced nothing that can be
+            // read.
             shown[field.key()] = facts ? field.value() : json::value();
         list.push_back(std::move(shown));
     }

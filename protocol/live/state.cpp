@@ -29,6 +29,7 @@ void add_item(std::string& list, const std::string& item) {
 /// Returns: {"changed":[…],"gone":[…]}, the agents that differ between two states; empty where none
 /// does.
 std::string changes(const shown_agents& before, const shown_agents& now) {
+    // Both states share one object where no agent changed.
     if (&before == &now) return {};
     std::string changed;
     std::string gone;
@@ -59,6 +60,7 @@ json::object histogram(const engine::latency_histogram& source) {
 
 json::object misses_of(const engine::engine_probe& work) {
     json::object misses;
+    // From 1: reason 0 is none, no miss.
     for (std::size_t i = 1; i < work.misses.size(); ++i)
         misses[to_string(static_cast<engine::miss_reason>(i))] = load(work.misses[i]);
     return misses;

@@ -158,6 +158,7 @@ std::variant<message, answer> parse_message(std::string_view body, const message
     asked.method = *method;
     if (params != nullptr) asked.params = params->get_object();
     const json::object* meta = object_in(asked.params, "_meta");
+    // Only 2026-07-28 has these; a client that sends one means that version.
     const bool says_version = meta != nullptr && meta->contains(version_key);
     // Versions are dates, which compare as texts; anything that is no date compares as later.
     asked.is_stateless = says_version || headers.version.value_or("") >= newest_version ||
@@ -170,6 +171,7 @@ std::variant<message, answer> parse_message(std::string_view body, const message
 }
 
 std::optional<answer> answer_alone(const message& asked, std::string_view server_version) {
+    // A notification, which has no reply.
     if (asked.id.is_null()) return answer{202, {}};
     if (asked.method == "tools/call") return std::nullopt;
     if (asked.method == "tools/list") return list_tools(asked);
@@ -178,6 +180,7 @@ std::optional<answer> answer_alone(const message& asked, std::string_view server
     if (!asked.is_stateless && asked.method == "initialize")
         return initialize(asked, server_version);
     if (!asked.is_stateless && asked.method == "ping") return reply(asked, {});
+    // Only the newest version wants a status of HTTP for this.
     return refuse(asked.id, fault::method_not_found, "there is no " + quoted(asked.method),
                   asked.is_stateless ? 404 : 200);
 }

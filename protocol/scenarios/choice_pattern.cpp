@@ -20,6 +20,7 @@ struct choice_pattern::compiled {
 result<choice_pattern> choice_pattern::compile(std::string_view pattern) {
     int error = 0;
     PCRE2_SIZE offset = 0;
+    // AUTO_CALLOUT makes count_step() see each step.
     pcre2_code* code = pcre2_compile(reinterpret_cast<PCRE2_SPTR>(pattern.data()), pattern.size(),
                                      PCRE2_UTF | PCRE2_MATCH_INVALID_UTF | PCRE2_AUTO_CALLOUT,
                                      &error, &offset, nullptr);
@@ -64,6 +65,7 @@ std::string choice_pattern::last_choice(std::string_view text, storage::work_bud
     std::size_t at = 0;
     for (int i = 0; i < matches_max && at <= text.size(); ++i) {
         const int found = pcre2_match(code_->code, subject, text.size(), at, 0, data, context);
+        // No further match, or one of the limits was reached.
         if (found < 0) break;
         const PCRE2_SIZE* bounds = pcre2_get_ovector_pointer(data);
         if (found > 1 && bounds[2] != PCRE2_UNSET)
@@ -75,6 +77,7 @@ std::string choice_pattern::last_choice(std::string_view text, storage::work_bud
     pcre2_match_context_free(context);
     pcre2_match_data_free(data);
     budget.charge_steps(std::min(count.steps, count.max));
+    // Out of steps: what was found until then need not be the last.
     return count.steps > count.max ? std::string() : last;
 }
 

@@ -99,6 +99,7 @@ void read_choices(const scenario& scenario, const phases_done& done, run_result&
     if (!pattern) return;  // parse_scenario() takes none of these
     storage::work_budget budget({.steps = matching_steps_max});
     for (const std::string& key : scenario.phases.back().agents) {
+        // parse_scenario() has checked that each phase's agents exist; likewise in opening_of().
         const scenario_agent& agent = *scenario.find_agent(key);
         if (agent.role != "participant") continue;
         std::string choice;
@@ -142,6 +143,7 @@ std::string quoted_for(const scenario& scenario, std::string_view text, const ph
     const std::vector<reference> references = references_in(text);
     std::size_t left = coordination::prompt_characters_max;
     const std::size_t own = coordination::characters(text);
+    // What the text itself takes, without its references, which are replaced.
     left -= std::min(left, own);
     for (const reference& each : references) left += each.end - each.begin;
     std::set<std::string> full;  // phases of which nothing has a place any more
@@ -228,6 +230,7 @@ coordination::opening opening_of(const scenario& scenario, const phase& opened,
 
 run_result result_of(const scenario& scenario, const phases_done& done) {
     run_result out;
+    // Requires that the last phase is done.
     const session& last = done.at(scenario.phases.back().name);
     const auto spoken = std::find_if(last.lines.rbegin(), last.lines.rend(), is_spoken);
     if (spoken != last.lines.rend()) out.text = spoken->text;

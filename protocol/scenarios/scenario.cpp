@@ -221,9 +221,11 @@ scenario_agent read_agent(const std::string& key, const place& at, known_names& 
     const bool is_one_line = std::ranges::none_of(
         one.name, [](char c) { return static_cast<unsigned char>(c) < 0x20 || c == ':'; });
     if (!is_one_line) at.complain(errc::bad_value, "display_name may not have a colon");
+    // Quoted lines begin with the speaker's name, so names must differ.
     if (!known.display_names.insert(one.name).second)
         at.complain(errc::bad_value, "there is another agent of the name " + one.name);
     known.agents.insert(key);
+    // Any enumeration does: word_at() returns an index as one. Absent: roles[0].
     enum class any_role {};
     const auto role = at.word_at("role", roles, any_role{});
     one.role = roles[static_cast<std::size_t>(role)];
