@@ -14,6 +14,7 @@ using kind = engine::output_form::kind;
 void set_tool_use(answer_request& request, tool_use use, bool several,
                   const std::optional<std::string>& only, const json_cursor& place) {
     const auto& tools = request.chat.callable_tools();
+    // These bound what the reply shows, whatever the model writes.
     if (!several) request.tool_calls_max = 1;
     if (use == tool_use::never) request.tool_calls_max = 0;
     if (use == tool_use::when_wanted) {
@@ -42,6 +43,7 @@ void set_tool_use(answer_request& request, tool_use use, bool several,
 
 namespace {
 
+// Each choice is a branch of the grammar that the engine makes of them.
 constexpr std::size_t choices_max = 10'000;
 
 /// Reads a JSON schema, which may be an object or a string that contains one.
@@ -120,6 +122,7 @@ void parse_foreign_forms(const json_cursor& root, const request_limits& limits,
     if (auto wanted = root.find("structured_outputs"))
         for (const auto& [key, value] : wanted->as_object())
             if (!value.is_null()) read_form_of(key, wanted->at(key), limits, request);
+    // llama.cpp's own two names.
     if (auto schema = root.find("json_schema")) read_form_of("json", *schema, limits, request);
     if (auto rules = root.find("grammar")) read_form_of("grammar", *rules, limits, request);
 }

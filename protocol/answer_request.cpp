@@ -73,6 +73,7 @@ std::vector<engine::token_bias> parse_biases(const json_cursor& root,
 // Log probabilities are kept in RAM until the answer is complete, each as an object with its text
 // and bytes.
 constexpr std::int64_t scores_bytes_max = std::int64_t{64} << 20;
+// An estimate of one such object.
 constexpr std::int64_t score_bytes = 600;
 
 /// Returns: the most tokens that each of `choices` answers may have, so that the log probabilities
@@ -99,6 +100,8 @@ engine::generation_request answer_request::take_generation(
     request.top_scores = top_scores;
     request.choices = choices;
     if (top_scores)
+        // Such an answer ends early with "length", which clients can handle, instead of being
+        // refused.
         request.max_tokens = std::min(max_tokens, scored_tokens_max(*top_scores, choices));
     request.deadline = deadline;
     request.memory = memory;
@@ -131,6 +134,7 @@ engine::sampling_params parse_sampling(const json_cursor& root, const request_li
     if (sampling.top_p)
         sampling.top_p = std::max(*sampling.top_p, std::numeric_limits<float>::min());
     if (auto top_k = integer_at(root, "top_k", -1, std::numeric_limits<int>::max()))
+        // The engine knows one value for "off", which is 0.
         sampling.top_k = static_cast<int>(std::max<std::int64_t>(*top_k, 0));
     auto seed = integer_at(root, "seed", seed_min, std::numeric_limits<std::int64_t>::max());
     if (seed && *seed != -1) sampling.seed = static_cast<std::uint64_t>(*seed);
@@ -182,6 +186,7 @@ std::vector<std::string> parse_stop_list(const json_cursor& list, const request_
     const std::size_t count = parse_count(list, limits.stops_max);
     for (std::size_t i = 0; i < count; ++i) {
         const json_cursor item = list.item(i);
+        // An empty one would end every answer at once; clients send it from forms left blank.
         if (item.as_string().empty()) continue;
         stops.push_back(parse_bounded(item, limits.stop_bytes_max));
     }

@@ -37,6 +37,7 @@ result<std::optional<storage::agent_id>> named(const char* header, const std::st
 /// has a valid name.
 std::optional<storage::agent_id> thread_of(const identity_headers& headers) {
     for (const auto& value : {headers.thread_id, headers.session_id}) {
+        // Other clients may use these names for something else, so an odd value is no error.
         if (!value || !check("thread-id", *value, false)) continue;
         if (auto parsed = storage::agent_id::parse("codex_" + *value)) return *parsed;
     }
@@ -79,6 +80,7 @@ result<std::optional<storage::agent_id>> parent_of(const identity_headers& heade
         return std::optional<storage::agent_id>();
     constexpr const char* parent_header = "x-claude-code-parent-agent-id";
     std::string id = "cc_" + *headers.x_claude_code_session_id;
+    // No parent named: the session's main agent has made this one.
     if (!headers.x_claude_code_parent_agent_id) return named(parent_header, id);
     if (auto ok = check(parent_header, *headers.x_claude_code_parent_agent_id, false); !ok)
         return ok.error();

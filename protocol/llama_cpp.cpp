@@ -33,6 +33,7 @@ std::string props_body(const model_card& loaded, int slots, std::string_view ver
 std::string slots_body(const model_card& loaded, int slots, int running) {
     json::array all;
     for (int i = 0; i < slots; ++i)
+        // Requests have no slot of their own here, so the first ones count as busy.
         all.push_back(json::object{{"id", i},
                                    {"n_ctx", loaded.max_input_tokens},
                                    {"speculative", false},

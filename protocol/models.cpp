@@ -14,6 +14,7 @@ namespace json = boost::json;
 
 namespace {
 
+// The vendor's number.
 constexpr std::size_t limit_default = 20;
 
 json::object supported(bool is) { return {{"supported", is}}; }
@@ -68,6 +69,7 @@ void add_state(json::object& object, const model_card& model) {
         for (const std::string& each : model.aliases) aliases.push_back(json::string(each));
         object["aliases"] = std::move(aliases);
     }
+    // The rest is known once the model's files have been read.
     if (model.kv_bytes_per_token == 0) return;
     object["context_length"] = model.max_input_tokens;
     object["kv_bytes_per_token"] = model.kv_bytes_per_token;

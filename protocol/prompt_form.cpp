@@ -82,6 +82,7 @@ void parse_template_values(const json_cursor& root, engine::thinking_params& thi
         const bool is_switch = key == "enable_thinking" || (key == "thinking" && value.is_bool());
         if (is_switch) parse_switch(root, field, thinking);
         if (key == "reasoning_effort") parse_effort(root, field, thinking);
+        // The switch and the effort, too: a template may read them under the client's name.
         kept[key] = value;
     }
     const auto* one = kept.if_contains("enable_thinking");
@@ -101,6 +102,7 @@ void parse_prompt_end(const json_cursor& root, last_answer unless_said,
     const auto begins = root.find("add_generation_prompt");
     const bool is_new = begins && begins->as_bool();
     bool is_open = continues && continues->as_bool();
+    // Else there is a message: the readers of messages complain where there is none.
     if (!root.ok()) return;
     if (is_open && is_new)
         return continues->fail(errc::bad_value,

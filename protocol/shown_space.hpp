@@ -24,6 +24,7 @@ class shown_space {
     void drop() { held_.clear(); }
 
   private:
+    // White space after a call that is not out yet, since nothing else may follow.
     std::string held_;
 };
 

@@ -35,10 +35,12 @@ std::string carrying_signature_of(std::string_view thinking) {
 }
 
 std::optional<std::string> carried_by(std::string_view signature) {
+    // A hash is 16 digits.
     const std::size_t head = carrying_prefix.size() + 16;
     if (!signature.starts_with(carrying_prefix) || signature.size() < head) return std::nullopt;
     auto text = storage::bytes_of_hex(signature.substr(head));
     if (!text || carrying_signature_of(*text) != signature) return std::nullopt;
+    // A client could have made the hash itself, and the text goes into the prompt.
     const bool is_utf8 = parse_json(to_text(boost::json::string(*text)), json_limits{}).has_value();
     return is_utf8 ? std::move(text) : std::nullopt;
 }

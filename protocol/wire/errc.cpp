@@ -51,6 +51,7 @@ const char* to_string(errc code) noexcept {
     return "unknown";
 }
 
+// Boost calls it where a result's value is taken that is not there: a fault of the program.
 void throw_exception_from_error(const failure& f, const boost::source_location&) {
     throw std::runtime_error(std::string(to_string(f.code)) + ": " + f.message);
 }

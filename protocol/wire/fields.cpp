@@ -30,6 +30,7 @@ std::size_t parse_count(const json_cursor& field, std::size_t count_max) {
     if (count > count_max)
         field.fail(errc::bad_value, "may have " + std::to_string(count_max) + " items, has " +
                                         std::to_string(count));
+    // None after any complaint, so that callers need not look before their loop.
     return field.ok() ? count : 0;
 }
 

@@ -198,6 +198,7 @@ std::string join(const std::string& path, std::string_view key) {
     return joined.append(key);
 }
 
+// What a cursor leads to, or returns, where the body has no such thing.
 const json::value nothing;
 const json::object no_fields;
 const json::array no_items;
@@ -205,6 +206,7 @@ const json::array no_items;
 }  // namespace
 
 void json_cursor::fail(errc code, std::string_view sentence, std::string_view error_code) const {
+    // The first complaint is the one that the client sees.
     if (!ok()) return;
     std::string message = path_.empty() ? "the body" : path_;
     message.append(": ").append(sentence);
@@ -266,6 +268,7 @@ bool json_cursor::as_bool() const {
 
 std::int64_t json_cursor::as_integer(std::int64_t low, std::int64_t high) const {
     if (const auto exact = exact_number(*value_)) {
+        // A whole one is too large for 64 bits; one near 0 is a fraction that no double can hold.
         if (const double near = engine::nearest_double(*exact);
             std::trunc(near) == near && std::abs(near) > 0)
             fail(errc::bad_value, "must be between " + std::to_string(low) + " and " +

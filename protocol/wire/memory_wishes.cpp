@@ -58,6 +58,7 @@ class longest_lifetime {
 }  // namespace
 
 std::optional<std::chrono::seconds> parse_lifetime(std::string_view text) {
+    // A digit and a unit at least.
     if (text.size() < 2) return std::nullopt;
     const auto unit = unit_of(text.back());
     std::int64_t count = 0;
@@ -86,6 +87,7 @@ engine::memory_policy parse_cache_control(const json_cursor& root) {
 engine::memory_policy parse_prompt_cache_options(const json_cursor& root) {
     engine::memory_policy policy;
     if (auto retention = root.find("prompt_cache_retention"))
+        // The vendor's other words, such as "in_memory", are no lifetime and ask for nothing.
         policy.keep_seconds = parse_lifetime(retention->as_string());
     auto options = root.find("prompt_cache_options");
     if (!options) return policy;
@@ -122,6 +124,7 @@ engine::memory_policy parse_memory_policy(const json_cursor& root,
     if (!flag_at(*policy, "drop")) return asked;
     if (keep || (pin && asked.pinned.value_or(false)))
         policy->place("drop").fail(errc::bad_value, "what is dropped is neither kept nor pinned");
+    // To drop is to keep for no time at all.
     return {std::chrono::seconds(0), false};
 }
 

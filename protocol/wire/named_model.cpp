@@ -49,6 +49,7 @@ std::optional<std::string> named_model(std::string_view body) {
         const std::size_t colon = skip_blanks(body, end);
         if (colon == body.npos || body[colon] != ':') continue;  // it is a value
         const std::size_t value = skip_blanks(body, colon + 1);
+        // The parser of the whole body complains of it.
         if (value == body.npos || body[value] != '"') return std::nullopt;
         return string_at(body, value);
     }

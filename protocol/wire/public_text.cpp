@@ -7,6 +7,7 @@ namespace semantic::protocol {
 
 namespace {
 
+// What ends a path within a sentence.
 constexpr std::string_view path_ends = " \t\n\"'`(),;<>";
 
 }  // namespace
@@ -33,6 +34,7 @@ std::string without_directories(std::string_view text) {
     while (!text.empty()) {
         const std::size_t end = std::min(text.find_first_of(path_ends), text.size());
         const std::string_view word = text.substr(0, end);
+        // A directory's own name stays, also where a slash follows it.
         const std::size_t last = word.substr(0, word.find_last_not_of('/') + 1).rfind('/');
         shown += last == std::string_view::npos ? word : word.substr(last + 1);
         text.remove_prefix(end);

@@ -17,6 +17,7 @@ using fields = std::vector<std::pair<std::string, std::string>>;
 /// "2026-01-31T10:00:00Z", rounded up.
 std::string rfc3339(std::chrono::system_clock::time_point at) {
     const std::time_t seconds =
+        // A client that waits until this second must not come too early.
         std::chrono::system_clock::to_time_t(std::chrono::ceil<std::chrono::seconds>(at));
     std::tm parts{};
     gmtime_r(&seconds, &parts);
@@ -66,6 +67,7 @@ boost::json::object usage_json(const key_usage& usage) {
     for (std::size_t i = 0; i < limit_kinds; ++i)
         refused[to_string(static_cast<limit_kind>(i))] = usage.refused[i];
     boost::json::value concurrent = nullptr;
+    // 0: there is no limit.
     if (usage.concurrent_limit != 0)
         concurrent = boost::json::object{{"limit", usage.concurrent_limit}};
     return {
