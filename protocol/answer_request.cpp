@@ -186,7 +186,7 @@ std::vector<std::string> parse_stop_list(const json_cursor& list, const request_
     const std::size_t count = parse_count(list, limits.stops_max);
     for (std::size_t i = 0; i < count; ++i) {
         const json_cursor item = list.item(i);
-        // An empty one would end every answer at once; clients send it from forms left blank.
+        // An empty one would end every answer at once; a client that sends it means none.
         if (item.as_string().empty()) continue;
         stops.push_back(parse_bounded(item, limits.stop_bytes_max));
     }

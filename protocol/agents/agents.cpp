@@ -124,8 +124,8 @@ double percent(std::uint64_t part, std::uint64_t whole) {
     return static_cast<double>(tenths) / 10;
 }
 
+/// Counts the agents whose member `flag` is true.
 std::int64_t count_if(const std::vector<agent_card>& agents, bool agent_card::*flag) {
-    // Counts the agents whose member `flag` is true.
     return std::count_if(agents.begin(), agents.end(),
                          [&](const agent_card& agent) { return agent.*flag; });
 }

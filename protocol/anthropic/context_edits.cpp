@@ -120,10 +120,10 @@ namespace {
 /// Returns: an upper bound of the prompt's tokens, without a tokenizer: a token has at least one
 /// byte, and a template adds little to each message. So most prompts need no exact count.
 std::int64_t most_tokens(const engine::conversation& chat) {
-    // JSON counts double, since a template may write it with more escapes.
     constexpr std::size_t around_message = 64;
     constexpr std::size_t around_all = 4096;
     std::size_t bytes = around_all + chat.system.size();
+    // JSON counts double, since a template may write it with more escapes.
     for (const engine::tool_definition& tool : chat.tools)
         bytes += around_message + tool.name.size() + tool.description.size() +
                  2 * tool.parameters_json.size();

@@ -125,7 +125,7 @@ void decide_by_run_off(const question& asked, tally& out) {
 
 /// A choice wins when all voters have voted, and for the same.
 void decide_by_consensus(const question& asked, const voters& electorate, tally& out) {
-    // Requires as many votes as voters, which below must be from each of them.
+    // As many votes as voters, and, as is checked below, one of each.
     if (asked.votes.empty() || out.votes != out.voters) return;
     const std::string& first = asked.votes.front().choice;
     const bool all_agree =

@@ -169,7 +169,7 @@ bool bool_at(const json_cursor& object, std::string_view key) {
 template <class Enum, class Names>
 Enum enum_at(const json_cursor& object, std::string_view key, const Names& names) {
     const std::string word = string_at(object, key);
-    // An empty word after an earlier complaint; only the first complaint counts.
+    // After an earlier complaint the word is empty, and that is no second one.
     auto found = std::ranges::find(names, word);
     if (object.ok() && found == names.end())
         object.place(key).fail(errc::bad_value, quoted(word) + " is unknown");

@@ -77,10 +77,10 @@ class tool_roster {
     void add(engine::tool_definition tool);
     void describe(known_tool& found, std::string& text);
 
-    // `pending_` waits for settle(), which gives each its message and part; `placed_` has both.
     std::vector<engine::tool_definition> head_;
     std::vector<known_tool> tools_;
     std::map<std::string, std::size_t, std::less<>> index_;  // of tools_, by name
+    // The first wait for settle(), which gives each its message and part; the others have both.
     std::vector<shown_tool> pending_;
     std::vector<shown_tool> placed_;
     std::size_t restarts_ = 0;

@@ -152,7 +152,7 @@ void parse_options(const json_cursor& root, ollama_request& request, const ollam
     refuse_foreign_fields(*options);
     request.max_tokens = parse_num_predict(*options, limits);
     if (auto stop = options->find("stop")) request.stop_sequences = parse_stops(*stop, limits);
-    // Any negative seed means a random one for Ollama's clients.
+    // Ollama takes any integer as a seed.
     request.sampling = parse_sampling(*options, limits, std::numeric_limits<std::int64_t>::min());
 }
 

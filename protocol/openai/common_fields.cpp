@@ -45,8 +45,8 @@ engine::thinking_params parse_effort(const json_cursor& field) {
         thinking.effort = "low";
     } else if (text == "medium") {
         thinking.effort = "medium";
-        // Templates know three efforts, so what is above the third becomes that.
     } else if (text == "high" || text == "xhigh" || text == "max") {
+        // Templates know three efforts, so what is above the third becomes that.
         thinking.effort = "high";
     } else {
         field.fail(

@@ -16,8 +16,8 @@ using fields = std::vector<std::pair<std::string, std::string>>;
 
 /// "2026-01-31T10:00:00Z", rounded up.
 std::string rfc3339(std::chrono::system_clock::time_point at) {
+    // A client that waits until this second must not come too early.
     const std::time_t seconds =
-        // A client that waits until this second must not come too early.
         std::chrono::system_clock::to_time_t(std::chrono::ceil<std::chrono::seconds>(at));
     std::tm parts{};
     gmtime_r(&seconds, &parts);
