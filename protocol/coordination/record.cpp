@@ -115,6 +115,7 @@ json::array parts_list(const std::vector<stored_part>& parts) {
     return out;
 }
 
+/// All but what read_session() can count once more, such as the bytes of lines.
 json::object to_json(const session& s) {
     const auto word = [](const auto& names, auto value) {
         return names[static_cast<std::size_t>(index_of(value))];
@@ -420,6 +421,7 @@ kept_reply read_reply(const json_cursor& c, int agents) {
     return kept;
 }
 
+/// Reads a kept session; lines and exchanges in parts come before those of the record.
 kept_session read_kept(const json_cursor& root, const part_reader& part) {
     kept_session s;
     check_format(root, "kept_session");

@@ -20,6 +20,7 @@ constexpr std::chrono::seconds silent_after{5};
 constexpr std::size_t models_max = 16;
 constexpr std::size_t text_bytes_max = 128;
 
+/// What a node announces of itself, under the names that read_facts() reads.
 json::object object_of(const node_facts& facts) {
     json::array models;
     for (const std::string& each : facts.models) models.emplace_back(each);

@@ -170,6 +170,7 @@ engine::message message_reader::parse_tool_result(const json_cursor& wire, wire_
             {engine::tool_result_part{std::move(call), std::move(text), false}}};
 }
 
+/// Reads one message of any role. Only the assistant's may have calls.
 engine::message message_reader::read(const json_cursor& wire, bool is_newest) {
     wire.as_object();
     position_.is_newest = is_newest;

@@ -247,6 +247,7 @@ void check_template(const place& at, std::string_view text, const known_names& k
     }
 }
 
+/// Reads the keys of a phase's agents, each known and there once.
 void read_phase_agents(const place& at, const known_names& known, phase& phase) {
     auto list = at.find("agents");
     if (!list) return at.complain(errc::missing_field, "agents is missing");

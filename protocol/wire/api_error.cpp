@@ -73,6 +73,7 @@ const char* anthropic_type(errc code) {
     return "api_error";
 }
 
+/// OpenAI's type: the client's fault, a rate limit or the server's fault; it has few others.
 const char* openai_type(errc code) {
     switch (code) {
         case errc::malformed_json:

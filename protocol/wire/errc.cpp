@@ -58,6 +58,7 @@ void throw_exception_from_error(const failure& f, const boost::source_location&)
 
 namespace {
 
+/// What the engine's kinds of failure are on the wire.
 errc code_of(engine::failure_kind kind) {
     switch (kind) {
         case engine::failure_kind::bad_request:
@@ -76,6 +77,7 @@ errc code_of(engine::failure_kind kind) {
     return errc::internal;
 }
 
+/// Faults of this server's disk are internal: the client could change nothing about them.
 errc code_of(storage::errc code) {
     switch (code) {
         case storage::errc::not_found:

@@ -55,6 +55,7 @@ void append_array(std::string& out, const json::array& array) {
     out += ']';
 }
 
+/// Appends any value as compact JSON; a number that is kept as a string gets no quotes.
 void append_text(std::string& out, const json::value& value) {
     switch (value.kind()) {
         case json::kind::null:

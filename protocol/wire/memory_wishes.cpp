@@ -17,6 +17,7 @@ namespace {
 
 constexpr std::chrono::seconds lifetime_max = storage::memory_policy::keep_seconds_max;
 
+/// Returns: the unit that ends a lifetime such as "5m"; nothing for another letter.
 std::optional<std::chrono::seconds> unit_of(char letter) {
     switch (letter) {
         case 's':
