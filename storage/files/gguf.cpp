@@ -185,6 +185,7 @@ gguf_array take_array(cursor& source) {
     return out;
 }
 
+/// Reads a value with its type in front. Whole numbers come as 64 bits.
 gguf_value take_value(cursor& source) {
     switch (take_type(source)) {
         case gguf_value_type::u8:

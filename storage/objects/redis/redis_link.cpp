@@ -163,6 +163,7 @@ redis_result<redis_reply> send(redis_connection& context, const std::vector<std:
     return reply;
 }
 
+/// Connects, logs in where there is a password, and chooses the address's database.
 redis_result<redis_connection> connect(const redis_address& address,
                                        std::chrono::milliseconds patience) {
     redis_connection context(
