@@ -158,6 +158,7 @@ net::awaitable<reply> make_summary(const answer_context& asked,
     co_return std::nullopt;
 }
 
+/// The options that the request alone decides; edits, summary and judging are added later.
 anthropic::reply_options options_of(const anthropic::messages_request& parsed,
                                     const request& incoming, std::string message_id) {
     anthropic::reply_options options;

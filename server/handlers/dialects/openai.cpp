@@ -29,6 +29,7 @@ std::string fingerprint_of(const engine::model_info& info) {
                                       std::to_string(info.weight_bytes) + "/" + info.kv_recipe);
 }
 
+/// The options that the request and the answering model decide.
 openai::reply_options options_of(const openai::chat_request& parsed, std::string id,
                                  const engine::model_info& info) {
     openai::reply_options options;

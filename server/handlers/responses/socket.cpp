@@ -299,6 +299,7 @@ net::awaitable<std::optional<std::string>> response_socket::read_message() {
 net::awaitable<void> response_socket::answer_all(std::shared_ptr<response_socket> self) {
     while (!self->is_gone_) {
         if (self->messages_.empty()) {
+            // Never expires: a message, or the end of the connection, cancels it.
             self->arrived_.expires_at(clock::time_point::max());
             [[maybe_unused]] auto [error] = co_await self->arrived_.async_wait(use_tuple);
             continue;
@@ -414,6 +415,7 @@ net::awaitable<reply> response_socket::take_model(request& one) {
     } else if (auto refused = take_engine(server_, one, model)) {
         co_return refused;
     }
+    // May be called from another thread, and after the socket is gone.
     one.engine.when_cut([weak = weak_from_this(), home = executor()] {
         net::post(home, [weak] {
             if (auto self = weak.lock()) self->leave();
@@ -444,6 +446,7 @@ void response_socket::forget() {
 
 void response_socket::remember(const request& one, const kept_question& question,
                                const json::object& response) {
+    // What own_chain() found for this question.
     auto before = responses::items_text_of(std::exchange(earlier_, {}));
     if (!before) return forget();
     auto made = std::make_shared<responses::kept_response>();
