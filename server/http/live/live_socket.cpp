@@ -205,6 +205,7 @@ void live_socket::follow(live::answer reply) {
 }
 
 void live_socket::judge(const live::shown_keys& keys) {
+    // Nothing is shown under the old keys while the new ones are judged.
     watching_ = {};
     if (keys.admin_key) {
         if (!is_admin_key(server_.settings, *keys.admin_key))
