@@ -76,6 +76,7 @@ value interpreter::evaluate(const expression& e, const scope_ptr& context) {
         case expression_kind::test:
             return tested(e, context);
     }
+    // Not reached: the switch has all kinds.
     return {};
 }
 
@@ -142,6 +143,7 @@ value interpreter::slice(const expression& e, const scope_ptr& context) {
     const auto bound = [&](std::size_t part) {
         return e.parts[part] == nullptr ? value() : evaluate_part(e, part, context);
     };
+    // A bound that is left out is none, which slice_of() replaces by the sequence's end.
     const value start = bound(1);
     const value stop = bound(2);
     const value step = bound(3);
@@ -195,6 +197,7 @@ bool changes_list(const value& object, const expression& callee) {
 
 /// Calls list.append(item) or list.pop(index), which only templates that need it may (see
 /// limits::lists_change). Only texts and numbers can be appended, so that no list contains itself.
+/// Requires: changes_list(object, the callee).
 value interpreter::change_list(const value& object, std::string_view method, const arguments& all) {
     // The cast is safe: lists belong to one run, which has one thread. Other references to this
     // list see the change, as in Python.
@@ -209,10 +212,12 @@ value interpreter::change_list(const value& object, std::string_view method, con
         left_.spend_items(1);
         if (items.size() >= list_items_max) fail("a list grows too long", error_kind::limit);
         items.push_back(added);
+        // As in Python, append() has no result.
         return {};
     }
     const bound_arguments given("pop", all, {"index"});
     const auto size = static_cast<std::int64_t>(items.size());
+    // Without an index, pop() takes the last item.
     std::int64_t at = given.integer(0, -1);
     if (at < 0) at += size;
     if (at < 0 || at >= size) fail("pop index out of range");
@@ -240,6 +245,8 @@ value interpreter::call(const expression& e, const scope_ptr& context, const val
         at_ = e.at;
         return change_list(object, callee.name, all);
     }
+    // `call` is null for a method of Python's that is not supported: attribute_of() makes a value
+    // of it whose call fails.
     const bool is_method = method != nullptr && method->call != nullptr;
     value function;
     if (callee.kind != expression_kind::attribute) {

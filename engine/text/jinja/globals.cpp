@@ -13,8 +13,11 @@ namespace semantic::engine::jinja {
 
 namespace {
 
+/// range(stop) or range(start, stop, step). The items are listed at once, since range_length_max
+/// bounds them; `shown` is the text that Python prints.
 value range(budget& left, arguments& given) {
     const bound_arguments bounds("range", given, {"start", "stop", "step"});
+    // Fails if no bound is given; the result is read below.
     bounds.required(0);
     const bool has_start = given.positional.size() > 1;
     const std::int64_t start = has_start ? bounds.integer(0, 0) : 0;
@@ -29,6 +32,7 @@ value range(budget& left, arguments& given) {
                  error_kind::limit);
         }
         items.push_back(at);
+        // An item beyond 64 bits is past any stop.
         if (__builtin_add_overflow(at, step, &at)) break;
     }
     left.spend_items(items.size());
@@ -76,6 +80,7 @@ value raise_exception(budget& left, arguments& given) {
 value strftime_now(const std::string& day, budget& left, arguments& given) {
     const bound_arguments bound("strftime_now", given, {"format"});
     static const marked_text none;
+    // Fails if no format is given. A format of none counts as an empty one.
     bound.required(0);
     const marked_text& wanted = bound.text(0, none);
     const std::string& format = wanted.bytes();
@@ -100,11 +105,13 @@ value strftime_now(const std::string& day, budget& left, arguments& given) {
 
 }  // namespace
 
+/// Makes a namespace, which namespaces_ also keeps for the destructor to empty.
 value interpreter::new_namespace(const arguments& given) {
     auto made = std::make_shared<namespace_object>();
     for (const auto& [key, item] : pairs_of(given, left_)) {
         const marked_text* name = key.as_text();
         if (name == nullptr) fail("a namespace's names are texts");
+        // For the search in set().
         left_.spend(made->items.size() / 8);
         made->set(*name, item);
     }
@@ -112,6 +119,8 @@ value interpreter::new_namespace(const arguments& given) {
     return value(made);
 }
 
+/// Makes the functions that templates can call. Their values are in own_globals_, to which globals_
+/// refers: it must not grow afterwards.
 void interpreter::add_globals(const std::string& day) {
     const auto add = [this](const char* name, std::function<value(budget&, arguments&)> call) {
         own_globals_.emplace_back(name, make_callable(name, std::move(call)));

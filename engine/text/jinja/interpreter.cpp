@@ -23,6 +23,9 @@ void scope::set(name_id name, value to) {
     own.emplace_back(name, std::move(to));
 }
 
+/// Resolves each name of the template once: to the request's variable of this name, else to the
+/// function, else to null. The pointers lead into `variables` and own_globals_, which both stay as
+/// they are.
 interpreter::interpreter(const template_tree& tree, const dict_object& variables,
                          const std::string& day, const limits& bounds)
     : tree_(tree),
@@ -63,6 +66,8 @@ interpreter::flow interpreter::run(const block& statements, const scope_ptr& con
     return flow::on;
 }
 
+/// Runs one statement. Returns: how the loop around it goes on, which only break and continue
+/// change.
 interpreter::flow interpreter::run(const statement& one, const scope_ptr& context) {
     const level deeper(*this);
     at_ = one.at;
@@ -100,6 +105,7 @@ interpreter::flow interpreter::run(const statement& one, const scope_ptr& contex
         case statement_kind::continue_loop:
             return flow::continue_loop;
     }
+    // Not reached: the switch has all kinds.
     return flow::on;
 }
 
@@ -117,6 +123,8 @@ scope_ptr interpreter::inside(const scope_ptr& outer) {
     return made;
 }
 
+/// A break or continue in `body` ends only the body. When run() throws, out_ is not set back: the
+/// whole run has ended.
 /// Runs `body` with its output collected. Returns: that output.
 marked_text interpreter::captured(const block& body, const scope_ptr& context) {
     marked_text text;
@@ -128,12 +136,15 @@ marked_text interpreter::captured(const block& body, const scope_ptr& context) {
 
 interpreter::flow interpreter::condition(const statement& one, const scope_ptr& context) {
     for (const statement::branch& branch : one.branches) {
+        // Only an else has no test.
         if (branch.test == nullptr || is_true(evaluate(*branch.test, context)))
             return run(branch.body, context);
     }
     return flow::on;
 }
 
+/// Runs a with block or a plain scope. The values are evaluated in the outer scope, so the names of
+/// one `with` do not see each other.
 interpreter::flow interpreter::scoped(const statement& one, const scope_ptr& context) {
     const scope_ptr own = inside(context);
     for (std::size_t i = 0; i < one.targets.size(); ++i) {
@@ -169,6 +180,7 @@ interpreter::flow interpreter::loop(const statement& one, const scope_ptr& conte
     return one.otherwise.empty() ? flow::on : run(one.otherwise, inside(context));
 }
 
+/// Runs the body of a for statement once for each item. Requires: `items` are not empty.
 interpreter::flow interpreter::loop_over(const statement& one, const list_ptr& items,
                                          const scope_ptr& context) {
     auto state = std::make_shared<loop_object>();
@@ -208,6 +220,7 @@ void interpreter::assign(const target& to, const value& assigned, const scope_pt
         if (found == nullptr) found = globals_[to.id];
         namespace_object* ns = found == nullptr ? nullptr : found->as_namespace();
         if (ns == nullptr) fail("cannot assign attribute on non-namespace object");
+        // For the search in set().
         left_.spend(ns->items.size() / 8);
         return ns->set(marked_text(to.attribute, false), assigned);
     }

@@ -43,6 +43,7 @@ class interpreter {
     position place() const { return at_; }
 
   private:
+    /// How statements go on after one: with the next, or at the end or the next round of the loop.
     enum class flow { on, break_loop, continue_loop };
     struct macro_closure;
     class level;
@@ -94,15 +95,16 @@ class interpreter {
     const template_tree& tree_;
     limits bounds_;
     budget left_;
-    std::vector<const value*> globals_;  // of each name; null: there is none
-    std::vector<std::pair<std::string, value>> own_globals_;
-    std::optional<name_id> loop_name_;
+    std::vector<const value*> globals_;                       // of each name; null: there is none
+    std::vector<std::pair<std::string, value>> own_globals_;  // functions, by name
+    std::optional<name_id> loop_name_;           // none: the template does not read `loop`
     marked_text* out_ = nullptr;                 // what is being written
     const marked_text* filter_input_ = nullptr;  // of the filter block whose filter runs
-    unsigned depth_ = 0;
-    unsigned calls_ = 0;
+    unsigned depth_ = 0;                         // levels of nesting that are open now
+    unsigned calls_ = 0;                         // macros that run now
     unsigned loops_ = 0;
-    position at_{};
+    position at_{};  // of what ran last
+    // All namespaces and macros of the run, which the destructor empties.
     std::vector<namespace_ptr> namespaces_;
     std::vector<std::shared_ptr<macro_closure>> closures_;
 };

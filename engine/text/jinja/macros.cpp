@@ -39,6 +39,7 @@ void interpreter::take_extra(const signature& called, arguments& given, std::siz
                          [](const auto& pair) { return pair.first.bytes() == "caller"; });
         const bool is_given = place != given.named.end();
         give("caller", is_given ? place->second : value::undefined("No caller defined"), target);
+        // Taken out, so that it is neither in kwargs nor counts as left over.
         if (is_given) given.named.erase(place);
     }
     if (called.uses_kwargs) {

@@ -33,9 +33,9 @@ class bound_arguments {
     }
 
   private:
-    std::string callee_;
+    std::string callee_;  // the function's name, for messages
     std::vector<std::string_view> parameters_;
-    std::vector<const value*> values_;
+    std::vector<const value*> values_;  // one for each parameter; null: not given
 };
 
 /// Throws stopped for any argument.

@@ -23,7 +23,10 @@ arguments without_first(const arguments& all, std::size_t count) {
             all.named};
 }
 
+/// Applies a filter to each item: map("filter", arguments), or reads a member of each:
+/// map(attribute=path, default=value).
 value map(const value& input, const arguments& all, budget& left) {
+    // An input that counts as false, such as an undefined value, has no items, as in Jinja.
     if (!is_true(input)) return make_generator({});
     const list_ptr items = items_of(input, left);
     std::vector<value> out;
@@ -50,6 +53,7 @@ value map(const value& input, const arguments& all, budget& left) {
 /// one the item's own truth counts. `by_member`: the first argument names a member of the items,
 /// which is tested in the item's place; the test's name comes after it.
 value chosen(const value& input, const arguments& all, budget& left, bool by_member, bool wanted) {
+    // As for map(): no items.
     if (!is_true(input)) return make_generator({});
     const std::size_t first = by_member ? 1 : 0;
     if (all.positional.size() < first) fail("Missing parameter for attribute name");

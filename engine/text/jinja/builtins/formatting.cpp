@@ -43,6 +43,8 @@ std::string character_of(std::int64_t code) {
 /// Formats by Python's operator: format % given.
 class percent {
   public:
+    /// A tuple has one item for each directive; any other value is the only item. With a dict or a
+    /// list it is no error when no directive uses it, as in Python.
     percent(const marked_text& format, const value& given, budget& left)
         : format_(format), text_(format.bytes()), given_(given), left_(left) {
         const list_object* list = given.as_list();
@@ -70,16 +72,19 @@ class percent {
     }
 
   private:
+    /// The next character of the format. Fails at its end.
     char next() {
         if (at_ >= text_.size()) fail("incomplete format");
         return text_[at_++];
     }
 
+    /// The next argument. Fails when all are used.
     value item() {
         if (used_ >= items_.size()) fail("not enough arguments for format string");
         return items_[used_++];
     }
 
+    /// A width or precision: digits, or * for the next argument, which may be negative; 0 for none.
     std::int64_t number() {
         if (at_ < text_.size() && text_[at_] == '*') {
             ++at_;
@@ -131,20 +136,26 @@ class percent {
             }
         }
         spec.width = number();
+        // A negative width, from *, means alignment to the left.
         if (spec.width < 0) to_left = true;
         spec.width = std::abs(spec.width);
         if (at_ < text_.size() && text_[at_] == '.') {
             ++at_;
+            // A negative precision, from *, counts as 0.
             spec.precision = std::max<std::int64_t>(number(), 0);
         }
+        // C's sizes of integers, which Python reads and ignores.
         constexpr std::string_view sizes = "hlL";
         while (at_ < text_.size() && sizes.find(text_[at_]) != sizes.npos) ++at_;
         spec.type = next();
+        // "%%" is a percent sign and uses no argument.
         if (spec.type == '%') return out_.append(format_, at_ - 1, at_);
         const value given = chosen ? *chosen : item();
         convert(given, spec, zeros && !to_left, to_left);
     }
 
+    /// Appends one argument, converted by the directive's type and padded to its width. `zeros`:
+    /// numbers are padded with zeros after the sign.
     void convert(const value& number, format_spec spec, bool zeros, bool to_left) {
         constexpr std::string_view numbers = "diuoxXeEfFgG";
         const bool is_number = numbers.find(spec.type) != numbers.npos;
@@ -157,6 +168,8 @@ class percent {
             text = shortened(to_repr(number, left_), spec.precision);
         } else if (spec.type == 'c') {
             text = number.is_text() ? one_character(*number.as_text())
+                                    // A character made of a number counts as content: the number
+                                    // may be from a request.
                                     : marked_text(character_of(integer_of(number, "%c")), true);
         } else if (is_number) {
             text = marked_text(number_text(number, spec), false);
@@ -173,6 +186,8 @@ class percent {
         return text;
     }
 
+    /// The digits of %d, %x, %f and the like. Fails for values that are no numbers, and for floats
+    /// where the type needs an integer, except by d, which drops the fraction.
     static std::string number_text(const value& number, format_spec spec) {
         double real = 0;
         std::int64_t integer = 0;
@@ -193,14 +208,15 @@ class percent {
         return integer_digits(integer, spec);
     }
 
+    // The format, and its bytes: text_ is format_.bytes().
     const marked_text& format_;
     std::string_view text_;
     const value& given_;
     budget& left_;
-    std::vector<value> items_;
-    bool is_mapping_ = false;
-    std::size_t used_ = 0;
-    std::size_t at_ = 0;
+    std::vector<value> items_;  // arguments that directives use up in order
+    bool is_mapping_ = false;   // items_ may be left over
+    std::size_t used_ = 0;      // of items_
+    std::size_t at_ = 0;        // the next byte of text_
     marked_text out_;
 };
 
@@ -211,6 +227,7 @@ format_spec spec_of(const marked_text& marked) {
     format_spec spec;
     constexpr std::string_view aligns = "<>^=";
     std::size_t at = 0;
+    // A fill may be any character: it ends where the alignment is.
     const std::size_t first = text.empty() ? 0 : next_character(text, 0);
     if (first < text.size() && aligns.find(text[first]) != aligns.npos) {
         spec.fill = marked.part(0, first);
@@ -281,6 +298,8 @@ class brace {
   public:
     brace(const arguments& given, budget& left) : given_(given), left_(left) {}
 
+    /// Formats `format`. `depth`: 1, and one more for each specifier around it, since specifiers
+    /// may have fields.
     marked_text run(const marked_text& format, unsigned depth) {
         if (depth > 3) fail("Max string recursion exceeded");
         const std::string& text = format.bytes();
@@ -340,6 +359,8 @@ class brace {
                 fail("unknown conversion specifier in a format");
             }
         }
+        // end is at ':', or at the end for a field without a specifier, whose specifier is then
+        // empty.
         const std::size_t begin = std::min(end + 1, text.size());
         const marked_text spec = run(field.part(begin, text.size()), depth + 1);
         return formatted(item, spec, left_);
@@ -368,11 +389,13 @@ class brace {
         return found;
     }
 
+    /// Fewer than 10 digits, so that number_of() cannot overflow.
     static bool is_number(std::string_view text) {
         return !text.empty() && text.size() < 10 && std::all_of(text.begin(), text.end(), is_digit);
     }
     static std::int64_t number_of(std::string_view text) { return std::stoll(std::string(text)); }
 
+    /// An item's key in brackets: digits are an index, all else is a text.
     static value key_of(std::string_view text) {
         if (text.empty()) fail("Empty attribute in format string");
         if (is_number(text)) return number_of(text);
@@ -404,6 +427,7 @@ class brace {
 
     const arguments& given_;
     budget& left_;
+    // How many fields had no number and how many had one; a format may have only one kind.
     unsigned automatic_ = 0;
     unsigned manual_ = 0;
 };

@@ -69,6 +69,7 @@ value first(const value& input, const arguments& all, budget& left) {
     return items->items.front();
 }
 
+/// Fails for a generator, whose items can only be read in order.
 void require_reversible(const value& input) {
     const list_object* own = input.as_list();
     if (own != nullptr && own->form == list_form::generator) {
@@ -160,6 +161,7 @@ value sorted(const std::vector<value>& items, const std::vector<value>& keys, bo
     return make_list(std::move(out));
 }
 
+/// Sorts items: sort(reverse, case_sensitive, attribute).
 value sort(const value& input, const arguments& all, budget& left) {
     const bound_arguments given("sort", all, {"reverse", "case_sensitive", "attribute"});
     const list_ptr own = items_of(input, left);
@@ -169,6 +171,7 @@ value sort(const value& input, const arguments& all, budget& left) {
     return sorted(own->items, keys, given.flag(0, false), left);
 }
 
+/// The pairs of a dict, sorted by key or value.
 value dictsort(const value& input, const arguments& all, budget& left) {
     const bound_arguments given("dictsort", all, {"case_sensitive", "by", "reverse"});
     static const marked_text key("key", false);
@@ -187,6 +190,7 @@ value dictsort(const value& input, const arguments& all, budget& left) {
     return sorted(pairs, keys, given.flag(2, false), left);
 }
 
+/// The items without those that equal an earlier one; case counts only if asked for.
 value unique(const value& input, const arguments& all, budget& left) {
     const bound_arguments given("unique", all, {"case_sensitive", "attribute"});
     const list_ptr own = items_of(input, left);
@@ -231,6 +235,7 @@ value max(const value& input, const arguments& all, budget& left) {
     return extreme(input, all, left, true);
 }
 
+/// Adds up the items or, with an attribute, that member of each; `start` is added, too.
 value sum(const value& input, const arguments& all, budget& left) {
     const bound_arguments given("sum", all, {"attribute", "start"});
     const list_ptr own = items_of(input, left);
@@ -251,6 +256,7 @@ std::size_t size_argument(const bound_arguments& given) {
     return static_cast<std::size_t>(size);
 }
 
+/// Cuts a list into lists of `linecount` items; `fill_with` fills up the last one.
 value batch(const value& input, const arguments& all, budget& left) {
     const bound_arguments given("batch", all, {"linecount", "fill_with"});
     const std::size_t size = size_argument(given);
@@ -271,6 +277,8 @@ value batch(const value& input, const arguments& all, budget& left) {
     return make_generator(std::move(out));
 }
 
+/// Cuts a list into `slices` lists of nearly equal length, longer ones first. `fill_with` is added
+/// to each that is not one of the longer, as in Jinja.
 value slice(const value& input, const arguments& all, budget& left) {
     const bound_arguments given("slice", all, {"slices", "fill_with"});
     const std::size_t count = size_argument(given);
@@ -291,6 +299,8 @@ value slice(const value& input, const arguments& all, budget& left) {
     return make_generator(std::move(out));
 }
 
+/// Groups items by a member: pairs of the member and its items, in order of the members. Without
+/// case_sensitive, members that differ only in case are one group, named by its first item.
 value groupby(const value& input, const arguments& all, budget& left) {
     const bound_arguments given("groupby", all, {"attribute", "default", "case_sensitive"});
     const list_ptr own = items_of(input, left);
@@ -351,6 +361,7 @@ value member_by_path(const value& item, const value& path, const value* otherwis
     for (std::size_t at = 0; at <= names->size();) {
         const std::size_t end = std::min(names->bytes().find('.', at), names->size());
         const std::string name = names->bytes().substr(at, end - at);
+        // Fewer than 10 digits, so that stoll() cannot overflow.
         const bool is_index = !name.empty() && name.size() < 10 &&
                               name.find_first_not_of("0123456789") == std::string::npos;
         found =

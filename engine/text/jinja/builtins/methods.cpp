@@ -34,6 +34,7 @@ value items(const value& self, const arguments& all, budget& left) {
     return dict_view(self, all, left, list_form::items);
 }
 
+/// dict.get(key, default). contains() fails for a key that cannot be in a dict.
 value get(const value& self, const arguments& all, budget& left) {
     const bound_arguments given("get", all, {"key", "default"});
     const value* found = contains(self, given.required(0), left)
@@ -56,6 +57,7 @@ value count(const value& self, const arguments& all, budget& left) {
                       [&](const value& item) { return equal(item, given.required(0), left); }));
 }
 
+/// list.index(value, start, stop): negative bounds count from the end. Fails when it is not there.
 value index(const value& self, const arguments& all, budget& left) {
     const bound_arguments given("index", all, {"value", "start", "stop"});
     const auto& list = self.as_list()->items;
@@ -122,6 +124,7 @@ std::span<const named_method> methods_of(const value& self) {
     if (self.as_loop() != nullptr) return loop_methods;
     if (const auto* list = self.as_list()) {
         if (list->form == list_form::list) return list_methods;
+        // The forms up to `range` are sequences; views of dicts and generators have no methods.
         if (list->form <= list_form::range) return tuple_methods;
     }
     return {};

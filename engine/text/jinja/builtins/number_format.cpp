@@ -28,6 +28,7 @@ std::string grouped(const std::string& digits, char separator, std::size_t size)
     while (end < digits.size() && std::isxdigit(static_cast<unsigned char>(digits[end])) != 0) {
         ++end;
     }
+    // The loop took the e of an exponent for a hexadecimal digit.
     if (size == 3) end = std::min(end, digits.find_first_of("eE"));
     std::string out;
     for (std::size_t i = 0; i < end; ++i) {
@@ -42,9 +43,11 @@ std::string printed(double number, std::int64_t precision, char type, bool alter
     const std::string format =
         std::string("%") + (alternate ? "#" : "") + ".*" + static_cast<char>(type);
     const int digits = static_cast<int>(precision);
+    // Only measures the text.
     const int size = std::snprintf(nullptr, 0, format.c_str(), digits, number);
     std::string out(static_cast<std::size_t>(size) + 1, '\0');
     std::snprintf(out.data(), out.size(), format.c_str(), digits, number);
+    // The zero byte that snprintf() writes last.
     out.pop_back();
     return out;
 }
@@ -53,6 +56,7 @@ std::string printed(double number, std::int64_t precision, char type, bool alter
 /// the shortest form, else as type g, but never as a whole number without a point.
 std::string plain_real(double number, std::int64_t precision) {
     if (precision < 0) return float_text(number);
+    // As in Python a precision of 0 counts as 1.
     std::string out = printed(number, std::max<std::int64_t>(precision, 1), 'g', false);
     const auto power = out.find('e');
     if (out.find('.') == out.npos && power == out.npos) out += ".0";
@@ -79,9 +83,10 @@ std::string integer_digits(std::int64_t number, const format_spec& spec) {
     const char type = spec.type == 0 || spec.type == 'n' ? 'd' : spec.type;
     const char lower = static_cast<char>(std::tolower(static_cast<unsigned char>(type)));
     const int base = lower == 'x' ? 16 : lower == 'o' ? 8 : lower == 'b' ? 2 : 10;
+    // The number's magnitude; that of the least integer does not fit a signed one.
     std::uint64_t size = static_cast<std::uint64_t>(number);
     if (number < 0) size = ~size + 1;
-    char buffer[72];
+    char buffer[72];  // 64 binary digits are the longest
     char* const end = std::to_chars(buffer, buffer + sizeof buffer, size, base).ptr;
     std::string digits(+buffer, end);
     if (static_cast<std::int64_t>(digits.size()) < spec.precision) {
@@ -97,6 +102,7 @@ std::string integer_digits(std::int64_t number, const format_spec& spec) {
 }
 
 std::string real_digits(double number, const format_spec& spec) {
+    // A NaN has no sign in Python.
     const bool is_negative = std::signbit(number) && !std::isnan(number);
     const double size = std::abs(number);
     std::string digits;
@@ -117,6 +123,7 @@ std::string real_digits(double number, const format_spec& spec) {
     return signed_as(is_negative, grouped(digits, spec.group, 3), spec.sign);
 }
 
+// `head` counts what comes before padding by '=': the sign, and a prefix such as "0x".
 marked_text filled(const marked_text& text, const format_spec& spec, bool is_number, budget& left) {
     const auto length = static_cast<std::int64_t>(count_characters(text.bytes()));
     const std::int64_t margin = spec.width - length;

@@ -40,6 +40,7 @@ const char* sign_of(operation op) {
          "' and '" + type_name(b) + "'");
 }
 
+/// Raises by squaring. Requires: exponent >= 0. Fails beyond 64 bits.
 std::int64_t integer_power(std::int64_t base, std::int64_t exponent) {
     std::int64_t out = 1;
     for (; exponent > 0; exponent >>= 1) {
@@ -103,6 +104,8 @@ value of_floats_divided(operation op, double a, double b) {
     return quotient - down > 0.5 ? down + 1 : down;
 }
 
+/// Applies an operation to two numbers of which one is a float. Fails where Python's result would
+/// be an error or a complex number.
 value of_floats(operation op, double a, double b) {
     switch (op) {
         case operation::add:
@@ -143,6 +146,7 @@ value added(const value& a, const value& b, budget& left) {
     if (first != nullptr) fail("can only concatenate str (not \"" + type_name(b) + "\") to str");
     const list_object* x = a.as_list();
     const list_object* y = b.as_list();
+    // A pair of groupby counts as a tuple.
     const auto form = [](const list_object& list) {
         return list.form == list_form::group ? list_form::tuple : list.form;
     };
@@ -181,6 +185,7 @@ value repeated(const value& item, std::int64_t times, budget& left) {
 
 bool is_repeatable(const value& v) {
     const list_object* list = v.as_list();
+    // The forms before `group` are those that Python can repeat: list and tuple.
     return v.is_text() || (list != nullptr && list->form <= list_form::tuple);
 }
 
@@ -200,6 +205,7 @@ value compared(operation op, const value& a, const value& b, budget& left) {
             return less(b, a, left, ">=") || equal(a, b, left);
         case operation::in:
             return contains(b, a, left);
+        // not_in.
         default:
             return !contains(b, a, left);
     }
@@ -218,6 +224,7 @@ bounds bounds_of(const value& start, const value& stop, const value& step, std::
     const auto length = static_cast<std::int64_t>(size);
     const std::int64_t by = step.is_none() ? 1 : integer_of(step, "a slice's step");
     if (by == 0) fail("slice step cannot be zero");
+    // Going back, the end is before the first item, at -1.
     const std::int64_t lowest = by < 0 ? -1 : 0, highest = by < 0 ? length - 1 : length;
     const auto clamped = [&](const value& given, std::int64_t otherwise) {
         if (given.is_none()) return otherwise;
@@ -229,12 +236,14 @@ bounds bounds_of(const value& start, const value& stop, const value& step, std::
     if (by > 0 && out.start < out.stop) {
         out.count = static_cast<std::size_t>((out.stop - out.start - 1) / by + 1);
     } else if (by < 0 && out.stop < out.start) {
+        // The negated step, also of the least integer, whose own negation would overflow.
         const std::int64_t back = -std::max(by, -std::numeric_limits<std::int64_t>::max());
         out.count = static_cast<std::size_t>((out.start - out.stop - 1) / back + 1);
     }
     return out;
 }
 
+/// text[start:stop:step], in characters. With a step of 1 the result is one part of the bytes.
 value text_slice(const marked_text& text, const value& start, const value& stop, const value& step,
                  budget& left) {
     left.spend_text(text.size());
@@ -289,6 +298,7 @@ std::optional<value> own_attribute(const value& object, std::string_view name) {
 }  // namespace
 
 value apply(operation op, const value& a, const value& b, budget& left) {
+    // From `equal` on the enum has comparisons, which look at undefined values themselves.
     if (op >= operation::equal) return compared(op, a, b, left);
     const bool formats = op == operation::modulo && a.is_text();
     require_defined(a);
@@ -342,6 +352,7 @@ value item_of(const value& object, const value& key, budget& left) {
     const list_object* list = object.as_list();
     std::int64_t index = 0;
     if (const auto* dict = object.as_dict()) {
+        // A key that cannot be in a dict is missing, which is no error here.
         const list_object* key_list = key.as_list();
         const bool hashable =
             key.as_dict() == nullptr && (key_list == nullptr || key_list->form != list_form::list);
@@ -363,6 +374,7 @@ value item_of(const value& object, const value& key, budget& left) {
             return text.part(begin, next_character(text.bytes(), begin));
         }
     }
+    // No item has this key: it may still name a method or an attribute.
     const marked_text* name = key.as_text();
     if (name == nullptr) return missing_item(object, key, left);
     if (auto own = own_attribute(object, name->bytes())) return *std::move(own);

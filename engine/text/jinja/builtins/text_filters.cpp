@@ -71,6 +71,7 @@ value replace(const value& input, const arguments& all, budget& left) {
                     left);
 }
 
+/// format % arguments: positional ones in order, or named ones as a dict.
 value format(const value& input, const arguments& all, budget& left) {
     if (!all.positional.empty() && !all.named.empty()) {
         fail("format takes positional or named arguments, not both");
@@ -84,6 +85,8 @@ value format(const value& input, const arguments& all, budget& left) {
     return percent_format(to_text(input, left), make_dict(std::move(named), left), left);
 }
 
+/// Puts `width` blanks, or a text, in front of each line but the first (with `first`: also there),
+/// and of empty lines only with `blank`.
 value indent(const value& input, const arguments& all, budget& left) {
     const bound_arguments given("indent", all, {"width", "first", "blank"});
     require_defined(input);
@@ -102,6 +105,7 @@ value indent(const value& input, const arguments& all, budget& left) {
     }
     marked_text text = *input.as_text();
     left.spend_text(text.size());
+    // As in Jinja: lines_of() then also has the empty line after a last line break.
     text.append("\n", false);
     const auto lines = lines_of(text.bytes(), false);
     left.spend_items(lines.size());
@@ -140,6 +144,7 @@ value forceescape(const value& input, const arguments& all, budget& left) {
     return escaped(to_text(input, left), left);
 }
 
+/// Counts runs of letters, digits and underscores.
 value wordcount(const value& input, const arguments& all, budget& left) {
     expect_no_arguments("wordcount", all);
     const marked_text text = to_text(input, left);
@@ -154,6 +159,7 @@ value wordcount(const value& input, const arguments& all, budget& left) {
     return count;
 }
 
+/// Prints JSON. As in Python's json.dumps() no blank follows the commas when there is an indent.
 value tojson(const value& input, const arguments& all, budget& left) {
     const bound_arguments given("tojson", all,
                                 {"ensure_ascii", "indent", "separators", "sort_keys"});
@@ -216,6 +222,7 @@ bool parse_integer(const marked_text& text, int base, std::int64_t& out) {
     if (base == 0) base = 10;
     const std::string digits = (is_negative ? "-" : "") + without_underscores(rest);
     const char* end = digits.data() + digits.size();
+    // A second sign, which from_chars() would accept, is not Python's.
     if (digits.size() <= (is_negative ? 1U : 0U) || digits[is_negative ? 1 : 0] == '-')
         return false;
     const auto [behind, error] = std::from_chars(digits.data(), end, out, base);
@@ -230,6 +237,7 @@ bool parse_real(const marked_text& text, double& out) {
     if (is_negative || rest.starts_with('+')) rest.remove_prefix(1);
     std::string digits = without_underscores(rest);
     if (digits.empty() || digits[0] == '-' || digits[0] == '+') return false;
+    // Python does not read from_chars()'s "nan(...)".
     if (digits.find_first_of("()") != digits.npos) return false;
     const auto [behind, error] = std::from_chars(digits.data(), digits.data() + digits.size(), out);
     if (error == std::errc::result_out_of_range) {
@@ -246,11 +254,13 @@ bool parse_real(const marked_text& text, double& out) {
 /// needs more than 64 bits.
 bool whole_part(double number, std::int64_t& out) {
     if (!std::isfinite(number)) return false;
+    // The least and greatest integers are near 9.22e18.
     if (std::abs(number) >= 9.2e18) fail("a number needs more than 64 bits");
     out = static_cast<std::int64_t>(number);
     return true;
 }
 
+/// int(default, base): `default` for what is no number, and for bases that Python does not have.
 value to_int(const value& input, const arguments& all, budget& left) {
     const bound_arguments given("int", all, {"default", "base"});
     const value otherwise = given[0] == nullptr ? value(0) : *given[0];
@@ -301,13 +311,16 @@ double rounded(double number, std::int64_t digits) {
         const double unit = std::pow(10.0, static_cast<double>(-digits));
         return std::nearbyint(number / unit) * unit;
     }
+    // At most 309 digits before the point, 300 after it, a sign and the point.
     std::array<char, 700> buffer{};
     std::snprintf(buffer.data(), buffer.size(), "%.*f", static_cast<int>(digits), number);
     return std::strtod(buffer.data(), nullptr);
 }
 
+/// Rounds an integer to tens (digits -1), hundreds and so on; halves go to the even neighbour.
 std::int64_t rounded(std::int64_t number, std::int64_t digits) {
     if (digits >= 0) return number;
+    // 10^19 does not fit 64 bits.
     if (digits < -18) return 0;
     std::int64_t unit = 1;
     for (std::int64_t i = digits; i < 0; ++i) unit *= 10;
@@ -317,6 +330,7 @@ std::int64_t rounded(std::int64_t number, std::int64_t digits) {
     return rest * 2 > unit || (rest * 2 == unit && is_odd) ? down + unit : down;
 }
 
+/// round(precision, method): "common" keeps integers integers, the others make floats, as in Jinja.
 value round(const value& input, const arguments& all, budget&) {
     const bound_arguments given("round", all, {"precision", "method"});
     const std::int64_t digits = given.integer(0, 0);

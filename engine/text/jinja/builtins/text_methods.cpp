@@ -15,6 +15,7 @@ namespace semantic::engine::jinja {
 
 namespace {
 
+/// Requires: `self` is a text, as for all methods here.
 const marked_text& text_of(const value& self) { return *self.as_text(); }
 
 /// The bytes of self[start:stop], whose bounds are the method's arguments `first` and `first` + 1
@@ -37,6 +38,8 @@ byte_range part_of(const marked_text& self, const bound_arguments& given, std::s
 
 enum class end_of_text { start, end };
 
+/// Whether `part` of a text starts or ends with `wanted`, a text or a tuple of them. Fails for
+/// other types.
 bool has_at(const marked_text& self, byte_range part, const value& wanted, end_of_text where,
             budget& left) {
     if (const list_object* all = wanted.as_list();
@@ -124,6 +127,7 @@ std::size_t found_in(const marked_text& self, const marked_text& needle, byte_ra
     if (part.begin > part.end) return std::string::npos;
     const std::string_view text = std::string_view(self.bytes()).substr(0, part.end);
     if (!from_right) return find_text(text, needle.bytes(), part.begin);
+    // rfind() may compare the whole needle at each byte, so its work is a product.
     left.spend((part.end - part.begin) / 1024 * (1 + needle.size() / 16));
     const std::size_t at = text.substr(part.begin).rfind(needle.bytes());
     return at == std::string_view::npos ? at : part.begin + at;
@@ -165,6 +169,7 @@ value count(const value& self, const arguments& all, budget& left) {
     left.spend_bytes(text.size());
     if (part.begin > part.end) return 0;
     const std::string_view searched = std::string_view(text.bytes()).substr(0, part.end);
+    // An empty text is found around each character.
     if (needle.empty()) return count_characters(searched.substr(part.begin)) + 1;
     std::int64_t times = 0;
     for (std::size_t at = find_text(searched, needle.bytes(), part.begin); at != searched.npos;
@@ -218,6 +223,7 @@ std::vector<byte_range> pieces_of(std::string_view text, std::string_view separa
             if (rest.end < separator.size()) break;
             const std::size_t at = text.rfind(separator, rest.end - separator.size());
             if (at == text.npos) break;
+            // For rfind(), whose work is a product.
             left.spend((rest.end - at) / 1024 * (1 + separator.size() / 16));
             out.push_back({at + separator.size(), rest.end});
             rest.end = at;
@@ -233,6 +239,7 @@ std::vector<byte_range> pieces_of(std::string_view text, std::string_view separa
     return out;
 }
 
+/// A list of parts of a text.
 value pieces(const marked_text& self, const std::vector<byte_range>& ranges, budget& left) {
     left.spend_items(ranges.size());
     left.spend(2 * ranges.size());
@@ -242,6 +249,7 @@ value pieces(const marked_text& self, const std::vector<byte_range>& ranges, bud
     return make_list(std::move(out));
 }
 
+/// split() and rsplit(). Without a separator, white space separates.
 value split_from(const value& self, const arguments& all, budget& left, bool from_right) {
     const bound_arguments given("split", all, {"sep", "maxsplit"});
     const marked_text& text = text_of(self);
@@ -251,6 +259,7 @@ value split_from(const value& self, const arguments& all, budget& left, bool fro
     const marked_text& separator = given.required_text(0);
     if (separator.empty()) fail("empty separator");
     if (from_right) {
+        // For rfind() in pieces_of().
         left.spend(text.size() / 1024 * (1 + separator.size() / 16));
     }
     return pieces(text, pieces_of(text.bytes(), separator.bytes(), most, from_right, left), left);
@@ -268,6 +277,8 @@ value splitlines(const value& self, const arguments& all, budget& left) {
     return pieces(text_of(self), lines_of(text_of(self).bytes(), given.flag(0, false)), left);
 }
 
+/// partition() and rpartition(): the text before the separator, the separator, the text after it.
+/// Where there is none, the whole text is first, or last from the right.
 value partition_from(const value& self, const arguments& all, budget& left, bool from_right) {
     const bound_arguments given("partition", all, {"sep"});
     const marked_text& text = text_of(self);
@@ -307,6 +318,7 @@ value removesuffix(const value& self, const arguments& all, budget& left) {
     return text_of(self).part(0, text_of(self).size() - suffix.size());
 }
 
+/// The fill of ljust(), rjust() and center(): their argument 1, a blank without one.
 marked_text fill_of(const bound_arguments& given) {
     if (given[1] == nullptr) return {" ", false};
     const marked_text& fill = given.required_text(1);
@@ -314,6 +326,7 @@ marked_text fill_of(const bound_arguments& given) {
     return fill;
 }
 
+/// Pads a text to `width` characters, on the left with `before`. A negative width pads nothing.
 value padded(const value& self, std::int64_t width, const marked_text& fill, bool before,
              budget& left) {
     const marked_text& text = text_of(self);
@@ -341,6 +354,7 @@ value center(const value& self, const arguments& all, budget& left) {
     given.required(0);
     return centered(text_of(self), given.integer(0, 0), fill_of(given), left);
 }
+/// Pads a number with zeros after its sign.
 value zfill(const value& self, const arguments& all, budget& left) {
     const bound_arguments given("zfill", all, {"width"});
     given.required(0);
@@ -365,6 +379,7 @@ value title(const value& self, const arguments& all, budget& left) {
     for (std::size_t at = 0; at < text.size();) {
         const std::size_t end = next_character(text.bytes(), at);
         const std::int32_t code = character_at(text.bytes(), at);
+        // A byte that is no character is kept by append_case().
         if (in_word || code < 0) {
             append_case(out, text, at, end, letter_case::lower);
         } else {
@@ -378,6 +393,7 @@ value title(const value& self, const arguments& all, budget& left) {
     return out;
 }
 
+/// Exchanges upper and lower case.
 value swapcase(const value& self, const arguments& all, budget& left) {
     expect_no_arguments("swapcase", all);
     const marked_text& text = text_of(self);
@@ -418,6 +434,7 @@ value isalpha(const value& self, const arguments& all, budget& left) {
     return all_are(self, all, left, letters::is_alpha);
 }
 value isascii(const value& self, const arguments& all, budget& left) {
+    // Unlike the other tests it holds for an empty text.
     if (text_of(self).empty()) return true;
     return all_are(self, all, left, [](std::int32_t code) { return code >= 0 && code < 0x80; });
 }
@@ -433,6 +450,7 @@ value isnumeric(const value& self, const arguments& all, budget& left) {
 value isspace(const value& self, const arguments& all, budget& left) {
     return all_are(self, all, left, is_python_space);
 }
+/// Whether there are lower case letters and no others with a case.
 value islower(const value& self, const arguments& all, budget& left) {
     bool any = false;
     const value none_other = all_are(self, all, left, [&](std::int32_t code) {
@@ -441,6 +459,7 @@ value islower(const value& self, const arguments& all, budget& left) {
     });
     return any && is_true(none_other);
 }
+/// Whether there are upper case letters and no others with a case.
 value isupper(const value& self, const arguments& all, budget& left) {
     bool any = false;
     const value none_other = all_are(self, all, left, [&](std::int32_t code) {
@@ -452,6 +471,7 @@ value isupper(const value& self, const arguments& all, budget& left) {
 
 constexpr std::array methods{
     named_method{"capitalize", capitalize},
+    // casefold() differs from lower() only for a few letters, such as the German sharp s.
     named_method{"casefold", lower},
     named_method{"center", center},
     named_method{"count", count},

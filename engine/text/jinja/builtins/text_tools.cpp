@@ -43,6 +43,7 @@ bool is_final(std::string_view text, std::size_t at) {
 std::string with_case(std::string_view text, std::size_t at, letter_case to) {
     const std::int32_t code = character_at(text, at);
     std::string out;
+    // An invalid byte has no case.
     if (code < 0) {
         out = text.substr(at, next_character(text, at) - at);
     } else if (to == letter_case::upper) {
@@ -55,6 +56,7 @@ std::string with_case(std::string_view text, std::size_t at, letter_case to) {
     return out;
 }
 
+/// Python's line ends: \n \v \f \r, the separators 0x1c to 0x1e, U+0085, U+2028 and U+2029.
 bool is_line_end(std::int32_t code) {
     return (code >= 0x0a && code <= 0x0d) || (code >= 0x1c && code <= 0x1e) || code == 0x85 ||
            code == 0x2028 || code == 0x2029;
@@ -94,6 +96,7 @@ marked_text with_case(const marked_text& text, letter_case to, budget& left) {
 }
 
 marked_text capitalized(const marked_text& text, budget& left) {
+    /// The first character in title case, the rest in lower case.
     if (text.empty()) return {};
     left.spend_characters(text.size());
     const std::size_t first = next_character(text.bytes(), 0);
@@ -142,6 +145,7 @@ marked_text replaced(const marked_text& text, const marked_text& old, const mark
     return out;
 }
 
+/// `set` null or none: white space is stripped. Fails when it is no text.
 marked_text stripped_text(const marked_text& text, const value* set, bool on_left, bool on_right,
                           budget& left) {
     left.spend_text(text.size());
@@ -184,6 +188,7 @@ std::vector<byte_range> lines_of(std::string_view text, bool with_ends) {
             at = end;
             continue;
         }
+        // "\r\n" is one line end.
         const bool two = text[at] == '\r' && end < text.size() && text[end] == '\n';
         const std::size_t next = two ? end + 1 : end;
         out.push_back({begin, with_ends ? next : at});
@@ -210,6 +215,7 @@ marked_text centered(const marked_text& text, std::int64_t width, const marked_t
     if (width <= length) return text;
     left.spend_text(static_cast<std::size_t>(width) * fill.size());
     const std::int64_t margin = width - length;
+    // Python's way: the odd blank is on the left only if the width is odd, too.
     const std::int64_t before = margin / 2 + (margin & width & 1);
     marked_text out;
     for (std::int64_t i = 0; i < before; ++i) out.append(fill);

@@ -74,12 +74,14 @@ class unescaper {
     }
 
   private:
+    /// Resolves the escape whose letter, after the backslash, is `c`.
     void escape(char c) {
         constexpr std::string_view letters = "\\'\"abfnrtv";
         constexpr std::string_view meant = "\\'\"\a\b\f\n\r\t\v";
         if (const auto letter = letters.find(c); letter != letters.npos) {
             out_ += meant[letter];
         } else if (c >= '0' && c <= '7') {
+            // `c` is the first of up to three octal digits.
             --at_;
             std::uint32_t code = 0;
             for (int i = 0; i < 3 && at_ < text_.size() && text_[at_] >= '0' && text_[at_] <= '7';
@@ -91,12 +93,15 @@ class unescaper {
             hexadecimal(c == 'x' ? 2 : c == 'u' ? 4 : 8);
         } else if (c == 'N') {
             fail("characters by name are not supported in texts", error_kind::syntax);
+            // As in Python a backslash before a line break removes both, and an unknown escape
+            // stays as it is.
         } else if (c != '\n') {
             out_ += '\\';
             out_ += c;
         }
     }
 
+    /// Resolves the escapes x, u and U, which have exactly so many hexadecimal digits.
     void hexadecimal(std::size_t digits) {
         std::uint32_t code = 0;
         const std::string_view part = text_.substr(at_, digits);
@@ -122,6 +127,7 @@ class lexer {
     std::vector<token> run() {
         try {
             while (at_ < text_.size()) root();
+            // The errors that fail() throws here have no position yet.
         } catch (stopped& error) {
             if (!error.placed) error.at = place(at_);
             error.placed = true;
@@ -170,6 +176,7 @@ class lexer {
         return tokens_.back();
     }
 
+    /// Adds text outside of tags, unless there is none.
     void add_data(std::size_t begin, std::size_t end) {
         if (begin < end) add(token_kind::data, std::string(text_.substr(begin, end - begin)));
     }
@@ -197,6 +204,7 @@ class lexer {
         return at < text_.size() && (text_[at] == '-' || text_[at] == '+') ? text_[at] : ' ';
     }
 
+    /// The position of the next tag; npos when there is none.
     std::size_t next_tag() const {
         for (std::size_t at = text_.find('{', at_); at != text_.npos;
              at = text_.find('{', at + 1)) {
@@ -244,6 +252,7 @@ class lexer {
         return true;
     }
 
+    /// After "{#": skips a comment. Fails, at its start, when its end is missing.
     void comment() {
         const std::size_t begin = at_;
         for (; at_ < text_.size(); ++at_) {
@@ -261,6 +270,7 @@ class lexer {
         const std::size_t begin = at_;
         at_ = after_space(at + 3);
         if (!(here("-%}") || here("%}")) || !tag_end("%}", false)) {
+            // A block that is named otherwise, such as {% rawdata %}, is read as a tag.
             at_ = begin;
             return false;
         }
@@ -275,6 +285,7 @@ class lexer {
             at_ = body;
             data_before(tag, sign, false);
             at_ = end;
+            // Cannot fail: the end was seen here.
             tag_end("%}", true);
             return true;
         }
@@ -351,6 +362,7 @@ class lexer {
         return at;
     }
 
+    /// Takes an integer or a float, if one begins here; returns whether it does.
     bool number() {
         if (!is_digit(text_[at_])) return false;
         std::size_t end = after_digits(at_);
@@ -379,12 +391,14 @@ class lexer {
         return true;
     }
 
+    /// The digits of bytes [begin, end), without underscores.
     std::string digits(std::size_t begin, std::size_t end) const {
         std::string out(text_.substr(begin, end - begin));
         std::erase(out, '_');
         return out;
     }
 
+    /// Takes a float that ends at `end`. Fails when it is out of range.
     void real(std::size_t end) {
         const std::string spelled = digits(at_, end);
         double number = 0;
@@ -395,6 +409,8 @@ class lexer {
         at_ = end;
     }
 
+    /// Takes an integer in decimal or, by 0x, 0o or 0b, in another base. `end`: where its decimal
+    /// digits end. Fails beyond 64 bits.
     void integer(std::size_t end) {
         int base = 10;
         std::size_t begin = at_;
@@ -416,6 +432,8 @@ class lexer {
                     ++end;
                 }
             } else {
+                // As in Python only zeros may follow a leading zero; another digit begins the next
+                // token.
                 while (follows("0", end) || follows("_0", end)) ++end;
             }
         }
@@ -428,6 +446,7 @@ class lexer {
         at_ = end;
     }
 
+    /// Takes a name or a word of the grammar, if one begins here; returns whether it does.
     bool name() {
         std::size_t end = at_;
         while (end < text_.size()) {
@@ -443,10 +462,13 @@ class lexer {
         return true;
     }
 
+    /// Takes a text between quotes, if one begins here; returns whether it does. Fails when it does
+    /// not end.
     bool text() {
         const char quote = text_[at_];
         if (quote != '\'' && quote != '"') return false;
         std::size_t end = at_ + 1;
+        // A backslash also takes the quote after it into the text.
         while (end < text_.size() && text_[end] != quote) end += text_[end] == '\\' ? 2 : 1;
         if (end >= text_.size()) syntax("a text does not end");
         add(token_kind::text, unescaper(text_.substr(at_ + 1, end - at_ - 1)).run());
@@ -454,9 +476,9 @@ class lexer {
         return true;
     }
 
-    std::string source_;
+    std::string source_;  // text_ is a view of it
     std::string_view text_;
-    std::size_t at_ = 0;
+    std::size_t at_ = 0;       // the next byte of text_
     bool line_starts_ = true;  // what was read last ended with a line break
     std::size_t counted_ = 0;  // the byte whose line and column place_ has
     position place_{};

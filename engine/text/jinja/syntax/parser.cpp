@@ -12,6 +12,7 @@ template_tree parser::parse() {
     return made;
 }
 
+/// The current token, after which the next one is current. The last token, `end`, stays.
 token parser::take() {
     token out = tokens_[at_];
     if (at_ + 1 < tokens_.size()) ++at_;
@@ -54,6 +55,7 @@ void parser::expect(token_kind kind, const char* spelling) {
     take();
 }
 
+/// Fails at the current token.
 void parser::syntax(std::string message) const {
     throw stopped{error_kind::syntax, std::move(message), now().at, true};
 }
@@ -88,6 +90,7 @@ name_id parser::id_of(const std::string& name) {
     return place->second;
 }
 
+/// An empty statement that begins at the current token.
 statement parser::made(statement_kind kind) const { return {.kind = kind, .at = now().at}; }
 
 /// Parses statements up to a tag that is one of `ends`, whose name is then the next token. With no
@@ -100,6 +103,7 @@ block parser::statements(tags ends) {
             if (ends.size() == 0) return out;
             syntax("the template ends before the tag '" + std::string(*(ends.end() - 1)) + "'");
         }
+        // Text and outputs have no name; all else is a tag.
         if (now().kind == token_kind::data) {
             statement data = made(statement_kind::data);
             data.text = written(take().text);
@@ -160,6 +164,7 @@ statement parser::tag() {
     syntax("there is no tag '" + name + "' here");
 }
 
+/// if, with its elif and else: a branch without a test is the else.
 statement parser::condition() {
     statement out = made(statement_kind::condition);
     take();
@@ -176,9 +181,11 @@ statement parser::condition() {
     }
 }
 
+/// for ... in ..., with its filter and its else.
 statement parser::loop() {
     statement out = made(statement_kind::loop);
     take();
+    // The targets count as inside the loop, so that none of them can be `loop`.
     ++loops_;
     out.targets.push_back(targets("in"));
     --loops_;
@@ -189,11 +196,13 @@ statement parser::loop() {
     ++loops_;
     out.body = body({"else", "endfor"});
     --loops_;
+    // An else runs outside of the loop: break is not allowed there.
     if (skip_name("else")) out.otherwise = body({"endfor"});
     finish("endfor");
     return out;
 }
 
+/// set name = value, or a block whose output is the value, after the tag's filters if it has some.
 statement parser::set() {
     statement out = made(statement_kind::set);
     take();
@@ -233,6 +242,7 @@ std::unique_ptr<const signature> parser::closed_over(signature head, tags ends) 
     out->body = body(ends);
     loops_ = outer_loops;
     open_.pop_back();
+    // A parameter of this name hides the argument that the call would give.
     for (const name_id parameter : out->parameters) {
         if (names_[parameter] == "caller") out->uses_caller = false;
         if (names_[parameter] == "kwargs") out->uses_kwargs = false;
@@ -252,6 +262,7 @@ statement parser::macro() {
     return out;
 }
 
+/// call(parameters) function(arguments): the body becomes the macro `caller`.
 statement parser::call_block() {
     statement out = made(statement_kind::call_block);
     take();
@@ -294,6 +305,7 @@ statement parser::jump(statement_kind kind) {
     return out;
 }
 
+/// print a, b: one output for each value.
 void parser::print(block& out) {
     take();
     bool first = true;

@@ -24,6 +24,7 @@ class parser {
 
     // Tokens.
     const token& now() const { return tokens_[at_]; }
+    /// The token after the current one; at the end the current one.
     const token& after() const { return tokens_[at_ + 1 < tokens_.size() ? at_ + 1 : at_]; }
     token take();
     bool skip_op(std::string_view spelling);
@@ -94,10 +95,11 @@ class parser {
     std::string dotted_name();
     void note_use(const std::string& name);
 
-    std::vector<token> tokens_;
-    std::size_t at_ = 0;
-    unsigned depth_ = 0;  // of statements and expressions in each other
-    unsigned loops_ = 0;  // around this place, within the innermost macro
+    std::vector<token> tokens_;  // never empty: the last is `end`
+    std::size_t at_ = 0;         // the current token
+    unsigned depth_ = 0;         // of statements and expressions in each other
+    unsigned loops_ = 0;         // around this place, within the innermost macro
+    // The names so far, and the index of each.
     std::vector<std::string> names_;
     std::unordered_map<std::string, name_id> ids_;
     std::vector<signature*> open_;  // macros around this place

@@ -43,6 +43,8 @@ const spelled_operation* found_in(const Table& table, const token& one) {
 
 }  // namespace
 
+/// Makes a node and counts its depth. Fails when it is too deep: chains of operators build deep
+/// trees without recursion here, but evaluating them recurses.
 expression_ptr parser::made(expression&& from) const {
     const auto deepen = [&](const expression_ptr& part) {
         if (part != nullptr) from.depth = std::max(from.depth, part->depth + 1);
@@ -177,6 +179,7 @@ expression_ptr parser::product() {
     return left;
 }
 
+/// Powers are applied from left to right, as in Jinja; Python's own go from right to left.
 expression_ptr parser::power() {
     expression_ptr left = unary();
     while (now().is_op("**")) {
@@ -259,6 +262,7 @@ expression_ptr parser::list() {
     std::vector<expression_ptr> items;
     while (!now().is_op("]")) {
         if (!items.empty()) expect_op(",");
+        // A comma may follow the last item.
         if (now().is_op("]")) break;
         items.push_back(whole());
     }
@@ -271,6 +275,7 @@ expression_ptr parser::dict() {
     std::vector<expression_ptr> pairs;
     while (!now().is_op("}")) {
         if (!pairs.empty()) expect_op(",");
+        // A comma may follow the last pair.
         if (now().is_op("}")) break;
         pairs.push_back(whole());
         expect_op(":");
@@ -354,6 +359,7 @@ expression_ptr parser::call(expression_ptr operand) {
     return made(std::move(out));
 }
 
+/// Parses a call's arguments in parentheses. A comma may follow the last one.
 call_arguments parser::given() {
     expect_op("(");
     call_arguments out;

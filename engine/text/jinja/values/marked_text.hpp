@@ -51,6 +51,7 @@ class marked_text {
     bool is_markup = false;
 
   private:
+    /// Marks bytes [begin, end) as content. Requires: no later byte is marked.
     void mark(std::size_t begin, std::size_t end);
     std::string bytes_;
     std::vector<byte_range> content_;

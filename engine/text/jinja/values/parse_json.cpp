@@ -78,6 +78,7 @@ class value_reader {
     bool on_int64(std::int64_t number, json::string_view part, json::error_code&) {
         on_part(part);
         std::string text = take_text();
+        // -0 is read as 0 and keeps its spelling, too.
         const bool is_plain = text == std::to_string(number);
         return add(is_plain ? value(number) : spelled(std::move(text)));
     }
@@ -136,6 +137,7 @@ class value_reader {
             object.members.emplace_back(std::move(object.key), std::move(one));
     }
 
+    // Open objects and arrays, innermost last; and the whole value once it was read.
     std::vector<open_value> open_;
     value whole_;
     std::string text_;  // the string, key or number that is being read
@@ -149,6 +151,7 @@ std::optional<value> parse_json(std::string_view text) {
     json::basic_parser<value_reader> parser(options);
     json::error_code error;
     const std::size_t read = parser.write_some(false, text.data(), text.size(), error);
+    // A text that is whole JSON and something more is no JSON.
     if (error || read != text.size()) return std::nullopt;
     return parser.handler().release();
 }

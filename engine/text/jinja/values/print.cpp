@@ -96,6 +96,7 @@ void append_quoted_repr(marked_text& out, const marked_text& text) {
     out.append({&quote, 1}, false);
 }
 
+/// Prints as Python's str() and repr().
 class printer {
   public:
     explicit printer(budget& left) : left_(left) {}
@@ -103,6 +104,7 @@ class printer {
     void repr(const value& v) {
         left_.spend();
         if (const auto* text = v.as_text()) {
+            // An escaped byte has four bytes at most, as \x1f.
             left_.spend_growth(out_.size(), 4 * text->size());
             append_quoted_repr(out_, *text);
         } else if (v.is_undefined()) {
@@ -144,6 +146,7 @@ class printer {
             if (i > 0) write(", ");
             repr(list.items[i]);
         }
+        // Python writes a tuple of one item as (1,).
         if (list.items.size() == 1 && open == "(") write(",");
         write(close);
     }
@@ -183,6 +186,7 @@ class printer {
         write(close);
     }
 
+    /// Prints a namespace, a loop or a function; other values have no text.
     void print_object(const value& v) {
         if (const auto* ns = v.as_namespace()) {
             // A namespace can contain itself, so the depth is limited.
@@ -200,9 +204,10 @@ class printer {
 
     budget& left_;
     marked_text out_;
-    unsigned namespaces_ = 0;
+    unsigned namespaces_ = 0;  // that are being printed, in each other
 };
 
+/// Prints as Python's json.dumps().
 class json_printer {
   public:
     json_printer(const json_format& format, budget& left) : format_(format), left_(left) {}
@@ -230,6 +235,7 @@ class json_printer {
                list.form == list_form::group;
     }
 
+    /// A constant or number, also as a key's text. Requires: `v` is none or a number.
     static std::string plain(const value& v) {
         std::int64_t integer = 0;
         if (v.is_none()) return "null";
@@ -258,6 +264,7 @@ class json_printer {
         write("\"");
     }
 
+    /// With an indent: begins a line at so many levels; else nothing.
     void break_line(std::size_t depth) {
         if (!format_.indent) return;
         left_.spend_growth(out_.size(), depth * format_.indent->size());
@@ -265,6 +272,7 @@ class json_printer {
         for (std::size_t i = 0; i < depth; ++i) write(*format_.indent);
     }
 
+    /// Writes what is in front of an item: a comma unless it is the first, and the line break.
     void between(bool first) {
         if (!first) write(format_.item_separator);
         break_line(depth_);
@@ -282,6 +290,7 @@ class json_printer {
         write("]");
     }
 
+    /// Prints a dict, its keys in order if the format says so.
     void print_object(const dict_object& dict) {
         if (dict.items.empty()) return write("{}");
         std::vector<const std::pair<value, value>*> pairs;
@@ -316,7 +325,7 @@ class json_printer {
     const json_format& format_;
     budget& left_;
     marked_text out_;
-    std::size_t depth_ = 0;
+    std::size_t depth_ = 0;  // of open arrays and objects
 };
 
 }  // namespace

@@ -62,6 +62,7 @@ bool equal_dicts(const dict_object& a, const dict_object& b, budget& left) {
     return true;
 }
 
+// In the order of list_form.
 constexpr std::array list_names{"list",      "tuple",     "_GroupTuple", "range",
                                 "generator", "dict_keys", "dict_values", "dict_items"};
 
@@ -198,6 +199,7 @@ value make_dict(std::vector<std::pair<value, value>> items, budget& left) {
     for (auto& [key, item] : items) {
         if (!is_hashable(key)) fail("unhashable type: '" + type_name(key) + "'");
         depth = std::max({depth, depth_of(key), depth_of(item)});
+        // An equal key keeps its place and gets the new value.
         const value* before = made->find(key, left);
         if (before == nullptr) {
             made->items.emplace_back(std::move(key), std::move(item));
@@ -304,12 +306,14 @@ bool equal(const value& a, const value& b, budget& left) {
         const list_form form = a.as_list()->form;
         const bool same =
             form == b.as_list()->form || (is_tuple(*a.as_list()) && is_tuple(*b.as_list()));
+        // Generators and views of values are equal only to themselves, as in Python.
         return same && form != list_form::generator && form != list_form::values &&
                equal_items(*a.as_list(), *b.as_list(), left);
     }
     if (a.as_dict() != nullptr && b.as_dict() != nullptr) {
         return equal_dicts(*a.as_dict(), *b.as_dict(), left);
     }
+    // None and undefined values have no identity, but equal others of their kind.
     if (a.is_none() || a.is_undefined()) {
         return a.is_none() == b.is_none() && a.is_undefined() == b.is_undefined();
     }
@@ -330,6 +334,7 @@ bool less(const value& a, const value& b, budget& left, std::string_view sign) {
     }
     const list_object* first = a.as_list();
     const list_object* second = b.as_list();
+    // As in Python only tuples and lists have an order, and each with its kind alone.
     const bool ordered = first != nullptr && second != nullptr &&
                          ((is_tuple(*first) && is_tuple(*second)) ||
                           (first->form == list_form::list && second->form == list_form::list));
@@ -338,6 +343,7 @@ bool less(const value& a, const value& b, budget& left, std::string_view sign) {
              "' and '" + type_name(b) + "'");
     }
     const std::size_t both = std::min(first->items.size(), second->items.size());
+    // The first items that differ decide.
     for (std::size_t i = 0; i < both; ++i) {
         if (!equal(first->items[i], second->items[i], left)) {
             return less(first->items[i], second->items[i], left, sign);
@@ -346,10 +352,13 @@ bool less(const value& a, const value& b, budget& left, std::string_view sign) {
     return first->items.size() < second->items.size();
 }
 
+/// The items that a loop over `v` sees: those of a list, those that a generator has left,
+/// characters of a text, keys of a dict, and none of an undefined value.
 list_ptr items_of(const value& v, budget& left) {
     if (const auto* list = v.as_list()) {
         if (list->form != list_form::generator) return v.list();
         const std::size_t from = std::min(list->taken, list->items.size());
+        // A generator hands out its items once.
         list->taken = list->items.size();
         left.spend_items(list->items.size() - from);
         auto made = std::make_shared<list_object>();
@@ -361,6 +370,7 @@ list_ptr items_of(const value& v, budget& left) {
     auto made = std::make_shared<list_object>();
     if (const auto* text = v.as_text()) {
         left.spend_items(text->size());
+        // Each character becomes a text of its own, which is charged in addition to the list.
         left.spend(text->size());
         for (std::size_t at = 0; at < text->size();) {
             const std::size_t end = next_character(text->bytes(), at);

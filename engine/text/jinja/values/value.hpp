@@ -119,8 +119,8 @@ class value {
 /// another way: 0.10, 1e400, an integer of more than 64 bits. It counts as the nearest float.
 struct spelled_number {
     double number = 0;
-    std::string text{};
-    bool is_integer = false;
+    std::string text{};       // as spelled
+    bool is_integer = false;  // whether Python would read it as an int
 };
 
 enum class list_form {
@@ -144,7 +144,7 @@ struct list_object {
 struct dict_object {
     /// In the order of insertion; keys differ and are hashable.
     std::vector<std::pair<value, value>> items;
-    unsigned depth = 1;
+    unsigned depth = 1;  // of lists and dicts in each other
     /// The value of a key; null if there is none. Charges its work to `left`.
     const value* find(const value& key, budget& left) const;
     const value* find(std::string_view key) const;
@@ -160,10 +160,10 @@ struct namespace_object {
 /// The variable `loop` in the body of a for.
 struct loop_object {
     list_ptr items;
-    std::size_t index0 = 0;
-    unsigned depth0 = 0;
-    std::vector<value> last_changed{};
-    bool has_changed = false;
+    std::size_t index0 = 0;             // of the current round
+    unsigned depth0 = 0;                // always 0: loops cannot be recursive
+    std::vector<value> last_changed{};  // arguments of the last loop.changed()
+    bool has_changed = false;           // whether it was called
 };
 
 /// The arguments of a call. Names come from the template, or by ** from a request's dict.
