@@ -101,6 +101,7 @@ bool writes_calls(const rendered_calls& made) {
     for (std::size_t at = turn.find(argument); at != std::string_view::npos;
          at = turn.find(argument, at + 1))
         ++count;
+    // More are no fault: a template may print an argument twice.
     return count >= calls_in(made.chat).size();
 }
 
@@ -125,6 +126,7 @@ std::optional<call_format> form_of_calls(const rendered_calls& one, const render
         least = left;
     };
     for (const call_format format : tried_first) consider(format);
+    // Those of tried_first come again here, which changes nothing: they do not leave less.
     for (const call_format format : call_formats()) consider(format);
     return best;
 }

@@ -151,6 +151,7 @@ result<chat_template> chat_template::make_own(own_template own) {
 /// more about how the models write. `is_own`: the interpreter was asked for and is always taken.
 /// Errors: incompatible when there is no template, or it cannot be used.
 result<chat_template> chat_template::from_text(const template_source& source, bool is_own) {
+    // Without a message: no_family() says which file lacks a template.
     if (source.text.empty()) return failure{errc::incompatible, {}};
     auto own = own_template::make(source.text, {source.bos, source.eos});
     if (!own) return own.error();
@@ -171,6 +172,8 @@ result<chat_template> chat_template::from_source(const template_source& source, 
     template_source other = source;
     other.text = source.tools_text;
     auto for_tools = from_text(other, is_own);
+    // Without a template for tools, or with one that cannot be used, the default serves all
+    // requests.
     if (!for_tools) return made;
     for (const std::string& stop : for_tools->stop_tokens_)
         if (std::find(made->stop_tokens_.begin(), made->stop_tokens_.end(), stop) ==
@@ -261,8 +264,10 @@ void chat_template::find_shapes() {
 /// Errors: bad_value when the template would leave out a part of the conversation without an
 /// error, as was found by probing it.
 result<void> chat_template::check_left_out(const std::vector<template_message>& messages,
+                                           // Nothing is ever left out.
                                            const std::vector<tool_definition>& tools) const {
     if (shapes_.leaves_out == template_shape()) return {};
+    // What is not left out is given as what can be rendered: so a change means an omission.
     const auto fitted = fit_conversation(messages, tools, shapes_.leaves_out);
     if (!fitted) return fitted.error();
     if (fitted->changes.empty()) return {};
@@ -303,6 +308,7 @@ result<marked_text> chat_template::render_messages(const conversation& chat,
         const call_format calls = shape.tools ? answers().calls : call_format::hermes;
         auto fitted = fit_conversation(*messages, chat.tools, shape, calls);
         if (!fitted) return fitted.error();
+        // The same as was sent, which has failed already.
         if (fitted->changes.empty()) continue;
         auto made = tried(fitted->messages, fitted->tools);
         if (made && changes != nullptr) *changes = std::move(fitted->changes);
@@ -321,6 +327,7 @@ result<marked_text> chat_template::render_marked(const conversation& chat,
         chat.end == prompt_end::inside_answer || chat.end == prompt_end::inside_message;
     auto made =
         is_open ? render_open_end(chat, options, changes) : render_messages(chat, options, changes);
+    // Nothing is marked as content.
     if (made && trusts_content_) return marked_text(made->bytes(), false);
     return made;
 }
@@ -371,6 +378,7 @@ std::string chat_template::thinking_end() const {
 answer_format chat_template::answers() const {
     answer_format found =
         own_ != nullptr ? own_->answers() : find_template_family(family_)->answers;
+    // Requests with calls go to the template for tools, so its form of calls counts.
     if (for_tools_) found.calls = for_tools_->answers().calls;
     const bool tells_tools = for_tools_ ? for_tools_->shape().tools : shape().tools;
     if (!tells_tools) found.calls = call_format::hermes;

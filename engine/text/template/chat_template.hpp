@@ -128,11 +128,11 @@ class chat_template {
                                         const render_options& options) const;
     storage::result<marked_text> render_as_it_stands(const attempt& one, bool& hit_limit) const;
 
-    std::string family_;
-    std::string assumed_;
+    std::string family_;   // a family's name, or own_template_family
+    std::string assumed_;  // see assumed()
     std::vector<std::string> stop_tokens_;
-    bool trusts_content_ = false;
-    template_shapes shapes_;
+    bool trusts_content_ = false;               // see trust_content()
+    template_shapes shapes_;                    // as find_shapes() found them
     std::shared_ptr<const own_template> own_;   // null: the family's renderer is used
     std::shared_ptr<chat_template> for_tools_;  // null: this one is for requests with tools too
 };

@@ -132,6 +132,7 @@ std::optional<std::string> rendered_by(const template_family& family, const comp
     if (!made) return std::nullopt;
     const std::string& text = made->bytes();
     if (one.chat.end == prompt_end::answer_begins) return text;
+    // Where the answer's begin is not found, the text is empty and so equals no other.
     return text.substr(0, find_turn(text, made->content(), family.turn_begin).value_or(0));
 }
 
@@ -157,6 +158,7 @@ const template_family* find_family_rendering_as(const own_template& own,
                                                 const template_source& source) {
     const std::vector<comparison> comparisons = all_comparisons();
     for (const template_family& family : template_families()) {
+        // A family's last stop token is the one that ends a text.
         const own_template spelled = own.copy_spelled(
             {source.bos.empty() ? std::string(family.bos) : source.bos,
              source.eos.empty() ? std::string(family.stop_tokens.back()) : source.eos});

@@ -142,6 +142,8 @@ bool has(const std::string& text, std::string_view part) {
 
 }  // namespace
 
+/// Runs the template with the variables that Hugging Face's library gives it, and those of the
+/// request.
 jinja::outcome<jinja::rendering> own_template::run(const own_template_input& input,
                                                    const jinja::value& messages,
                                                    const jinja::value& tools,
@@ -160,11 +162,13 @@ jinja::outcome<jinja::rendering> own_template::run(const own_template_input& inp
     // where it is undefined.
     for (const char* name : {"enable_thinking", "thinking"})
         if (options.thinking) set(name, *options.thinking);
+    // The effort by default means that the request chose none.
     if (options.reasoning_effort != render_options().reasoning_effort)
         set("reasoning_effort", jinja::content(options.reasoning_effort));
     const auto values = jinja::parse_json(input.values);
     if (const auto* object = values ? values->as_dict() : nullptr)
         for (const auto& [key, item] : object->items) set(key.as_text()->bytes(), item);
+    // Set last, so that no variable of the request replaces them.
     set("messages", messages);
     set("tools", tools.is_none() && wants_tool_list_ ? jinja::make_list({}) : tools);
     set("add_generation_prompt", input.answer_begins);
@@ -221,6 +225,7 @@ bool own_template::opens_thinking(std::optional<bool> thinking) const {
     render_options options;
     options.thinking = thinking;
     const conversation chat = probe::question();
+    // flatten() refuses no probe conversation, here and below.
     const std::vector<template_message> user = *flatten(chat);
     const auto out = run({user, {}, options}, messages_value(user, form_), jinja::value(), 0);
     if (!out) return false;
@@ -235,6 +240,7 @@ jinja::outcome<jinja::rendering> own_template::outcome_of(const conversation& ch
     const std::vector<template_message> messages = *flatten(chat);
     const auto said = messages_value(messages, form_);
     const auto offered = tools_value(chat.tools);
+    // The tools of probes are valid.
     return run({messages, chat.tools, {}, with_prompt}, said, *offered, 0);
 }
 

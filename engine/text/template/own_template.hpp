@@ -84,8 +84,8 @@ class own_template {
                                 const std::vector<tool_definition>& tools) const;
 
     jinja::program program_;
-    special_spellings spellings_;
-    std::string bos_;
+    special_spellings spellings_;  // as given, even if the template prints none
+    std::string bos_;              // spellings_.bos if prompts begin with it; else empty
     std::string turn_begin_;
     std::vector<std::string> stop_tokens_;
     std::string identity_;
@@ -98,9 +98,9 @@ class own_template {
     bool has_tools_ = false;
     bool has_calls_ = false;
     bool has_results_ = false;
-    arguments_as form_ = arguments_as::dict;
-    bool wants_tool_list_ = false;  // an empty one where there are no tools
-    bool changes_lists_ = false;    // calls append() or pop()
+    arguments_as form_ = arguments_as::dict;  // of calls, as the template takes them
+    bool wants_tool_list_ = false;            // an empty one where there are no tools
+    bool changes_lists_ = false;              // calls append() or pop()
 };
 
 }  // namespace semantic::engine

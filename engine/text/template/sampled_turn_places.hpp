@@ -31,8 +31,8 @@ class sampled_turn_places {
 
   private:
     struct turn {
-        std::size_t message;
-        std::string mark;
+        std::size_t message;  // index in messages_
+        std::string mark;     // the placeholder
     };
     /// The range of a placeholder's whole turn, without the text that ends it, after byte
     /// `from_byte`.
@@ -43,7 +43,7 @@ class sampled_turn_places {
     const std::vector<template_message>& messages_;
     const std::string_view turn_begin_;
     const std::vector<std::string>& stop_tokens_;
-    std::vector<turn> turns_;
+    std::vector<turn> turns_;  // those that are still to be replaced, in order
 };
 
 }  // namespace semantic::engine

@@ -51,6 +51,7 @@ result<void> flatten_one(const message& from, std::size_t index,
                            .call_id = found->tool_call_id});
             open = false;
         } else if (const auto* thought = std::get_if<thinking_part>(&part)) {
+            // Reasoning in messages of other roles is left out.
             if (from.from == role::assistant) join(current().thinking, thought->text);
         } else if (const auto* text = std::get_if<text_part>(&part)) {
             join(current().content, text->text);

@@ -104,6 +104,7 @@ result<std::string> indented_tool_text(const tool_definition& tool) {
 
 std::string arguments_text(const tool_call_part& call) {
     const std::string object = object_of_arguments(call.arguments_json);
+    // An object that cannot be printed, since it is nested too deeply, is written as it is.
     auto text = printed_object(object, {}, "arguments");
     return text ? *std::move(text) : object;
 }
@@ -111,6 +112,7 @@ std::string arguments_text(const tool_call_part& call) {
 boost::json::value parse_template_values(std::string_view text) {
     boost::system::error_code error;
     boost::json::parse_options options;
+    // As deep as values of templates may be; Boost.JSON's own limit is 32.
     options.max_depth = 100;
     boost::json::value json = boost::json::parse(text, error, {}, options);
     return error ? boost::json::value() : json;

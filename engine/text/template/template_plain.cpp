@@ -20,6 +20,7 @@ result<marked_text> render_deepseek2(const template_input& input) {
         } else if (from.from == role::assistant) {
             out.write("Assistant: ").fill_in(from.content).write("<｜end▁of▁sentence｜>");
         } else {
+            // System texts have no mark of their own.
             out.fill_in(from.content).write("\n\n");
         }
     }

@@ -67,6 +67,7 @@ std::string missing_abilities(const template_abilities& found) {
         {found.users_in_a_row, "several user messages in a row"},
         {found.tools, "tools"},
         {found.tool_calls, "tool calls"},
+        // Without any calls, several in one message are not named as well.
         {found.parallel_tool_calls || !found.tool_calls, "several tool calls in a message"},
         {found.tool_results, "tool results"},
         {found.open_answers, "answers that have begun"},
@@ -88,6 +89,7 @@ std::vector<std::string> template_warnings(const chat_template& chat) {
         warnings.push_back(name +
                            " cannot go on with an answer that has begun: requests with one "
                            "are refused");
+    // It has a warning of its own, so it is not named again below.
     own.open_answers = true;
     if (const std::string missing = missing_abilities(own); !missing.empty())
         warnings.push_back(name + " has no place for " + missing +

@@ -116,6 +116,7 @@ result<marked_text> render_qwen3(const template_input& input) {
     out.write("<|im_start|>assistant\n");
     if (!input.family.opened_thinking.empty()) {
         out.write(input.family.opened_thinking);
+        // Without the switch the model reasons; switched off, the prompt has empty reasoning.
     } else if (!input.options.thinking.value_or(true)) {
         out.write("<think>\n\n</think>\n\n");
     }

@@ -54,6 +54,7 @@ std::string plain_text(const value& v) {
     return text == nullptr ? json_text(v) : text->bytes();
 }
 
+/// The texts of a list's items, with `between` between them.
 std::string joined(const list_object& list, std::string_view between) {
     std::string out;
     for (std::size_t i = 0; i < list.items.size(); ++i) {
@@ -95,6 +96,7 @@ std::string array_type(const value& spec) {
         } else if (kind == "integer") {
             out = "number[]";
         } else if (const std::string inner = type_of(items);
+                   // The template itself names "object | object" and the limit.
                    inner != "object | object" && character_count(inner) <= 50) {
             out = inner + "[]";
         }
@@ -118,6 +120,7 @@ std::string union_type(const list_object& variants) {
     return out;
 }
 
+/// A text, or one of its allowed values, each between quotes.
 std::string string_type(const value& spec) {
     if (const list_object* values = find_list(spec, "enum")) {
         std::string out(1, '"');
@@ -135,6 +138,7 @@ std::string object_type(const value& spec) {
     std::string out = "{\n";
     std::size_t left = properties->items.size();
     for (const auto& [key, inner] : properties->items) {
+        // Keys of JSON are texts.
         const std::string& name = key.as_text()->bytes();
         out += name;
         if (!required.contains(name)) out += '?';

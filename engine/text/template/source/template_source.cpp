@@ -17,6 +17,7 @@ using storage::result;
 
 namespace {
 
+// Bounds against damaged files: of one file, and of templates by name.
 constexpr std::uint64_t file_bytes_max = std::uint64_t{64} << 20;
 constexpr std::size_t named_templates_max = 64;
 constexpr const char* default_name = "default";
@@ -75,6 +76,7 @@ result<boost::json::value> read_json_file(const std::string& path) {
     return json;
 }
 
+/// Throws std::filesystem::filesystem_error when the folder cannot be read on.
 /// Adds the templates in the model's folder additional_chat_templates, each named as its file
 /// without ".jinja". No such folder is no error.
 result<void> read_additional(const std::string& directory, named_templates& templates) {
@@ -151,6 +153,7 @@ result<template_source> read_template_source(const storage::gguf_view& metadata)
             if (!done) return done.error();
         }
     }
+    // It need not be listed; emplace() keeps one that was read above.
     if (auto done = read(tools_name, source.path + "." + tools_name); !done) return done.error();
     choose(std::move(templates), source);
     if (source.text.empty()) source.others = listed;
@@ -163,6 +166,7 @@ result<template_source> read_template_source(const storage::gguf_view& metadata)
                                         {"tokenizer.ggml.eos_token_id", &source.eos}}) {
         const auto id = gguf_fields::number(metadata, key);
         if (!id) return id.error();
+        // An id that is no token has no spelling.
         if (id->has_value() && *tokens != nullptr && **id < (*tokens)->count)
             *spelling = (*tokens)->strings[static_cast<std::size_t>(**id)];
     }
