@@ -26,11 +26,13 @@ struct described {
     }
 };
 
+/// The error that a key has a value of another type.
 failure wrong(std::string_view key, const gguf_value& value, std::string_view wanted) {
     return {errc::corrupt, std::string(key) + " is " + std::visit(described{}, value) + ", not " +
                                std::string(wanted)};
 }
 
+/// Null when there is no such key.
 const gguf_value* find(const gguf_view& metadata, std::string_view key) {
     const auto found = metadata.metadata.find(key);
     return found == metadata.metadata.end() ? nullptr : &found->second;

@@ -19,10 +19,9 @@ struct gguf_pipeline {
     bool splits_words = false;             // ByteLevel cuts by its own pattern after them
     bool composes = false;                 // the normalizer is NFC
     bool ignore_merges = false;
-    bool adds_bos =
-        false;  // default of tokenizer.ggml.add_bos_token
-                /// Added tokens that are control tokens in a GGUF, but not special in the published
-                /// file. A name that ends in * matches all tokens that begin with it.
+    bool adds_bos = false;  // default of tokenizer.ggml.add_bos_token
+    /// Added tokens that are control tokens in a GGUF, but not special in the published file. A
+    /// name that ends in * matches all tokens that begin with it.
     std::vector<std::string_view> plain{};
 
     boost::json::value normalizer() const;

@@ -51,6 +51,7 @@ failure corrupt(std::string_view key, const std::string& why) {
     return {errc::corrupt, std::string(key) + why};
 }
 
+/// The index of an element, for messages.
 std::string at(std::size_t index) { return "[" + std::to_string(index) + "]"; }
 
 /// Whether it is the token that converters write for an unused id.
@@ -119,12 +120,12 @@ class tokenizer::impl::gguf_reading {
     std::string_view pre_;  // from outside; empty: the file's
     impl& made_;
     const gguf_pipeline* pipeline_ = nullptr;  // byte-level only
-    bool is_gemma4_ = false;
+    bool is_gemma4_ = false;                   // SentencePiece with merges
     std::size_t spelling_bytes_max_ = spelling_bytes_max;
-    std::vector<token_type> types_;
-    std::vector<float> scores_;  // SentencePiece only
-    std::size_t added_bytes_ = 0;
-    std::vector<split> splits_;
+    std::vector<token_type> types_;  // by id
+    std::vector<float> scores_;      // SentencePiece only
+    std::size_t added_bytes_ = 0;    // of all added tokens
+    std::vector<split> splits_;      // of all pieces, in the end in order of their rank
 };
 
 result<void> tokenizer::impl::gguf_reading::whole() {
@@ -134,6 +135,7 @@ result<void> tokenizer::impl::gguf_reading::whole() {
     return pipeline_ != nullptr ? byte_level() : sentence_piece(kind->model == "gemma4");
 }
 
+/// Reads a byte-level model. Errors: corrupt.
 result<void> tokenizer::impl::gguf_reading::byte_level() {
     const boost::json::value pipeline = {{"normalizer", pipeline_->normalizer()},
                                          {"pre_tokenizer", pipeline_->pre_tokenizer()},
@@ -143,6 +145,7 @@ result<void> tokenizer::impl::gguf_reading::byte_level() {
     if (auto read = read_types(); !read) return read;
     if (auto read = read_tokens(); !read) return read;
     if (auto read = read_merges(); !read) return read;
+    // -1: a file that wants such tokens must name them.
     return read_ends(pipeline_->adds_bos, -1, -1);
 }
 
@@ -227,6 +230,8 @@ result<void> tokenizer::impl::gguf_reading::read_tokens() {
     return {};
 }
 
+/// Adds a token; control and user-defined ones, and SentencePiece's unknown one, are also looked
+/// for in texts. Errors: corrupt for a spelling that came before, and for too many bytes.
 result<void> tokenizer::impl::gguf_reading::take_token(std::size_t index, std::string spelling) {
     const token_type type = types_[index];
     const auto id = static_cast<token_id>(index);
@@ -259,6 +264,7 @@ result<void> tokenizer::impl::gguf_reading::take_token(std::size_t index, std::s
     return {};
 }
 
+/// Whether a control token of the file is not special in the published tokenizer.json.
 bool tokenizer::impl::gguf_reading::is_plain(std::string_view token) const {
     if (pipeline_ != nullptr) return pipeline_->is_plain(token);
     if (is_gemma4_) return false;
@@ -363,6 +369,8 @@ result<void> tokenizer::impl::gguf_reading::merge_by_scores() {
     return {};
 }
 
+/// The id that a key names; `otherwise` when it is missing, which may be negative for none. Errors:
+/// corrupt when the id is no token.
 result<std::int64_t> tokenizer::impl::gguf_reading::id_at(std::string_view key,
                                                           std::int64_t otherwise) const {
     const auto said = gguf_fields::number(metadata_, key);

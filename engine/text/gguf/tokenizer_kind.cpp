@@ -36,6 +36,8 @@ result<void> refuse_what_changes_ids(const gguf_view& metadata) {
     return {};
 }
 
+/// The row of the pre-tokenizer: `pre`, or the file's when that is empty. Errors: bad_value for an
+/// unknown `pre`; incompatible when the file names none that is known.
 result<const gguf_pipeline*> find_pipeline(const gguf_view& metadata, std::string_view pre) {
     const auto said = gguf_fields::text(metadata, pre_key);
     if (!said) return said.error();

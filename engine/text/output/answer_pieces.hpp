@@ -25,6 +25,7 @@ void append_piece(std::vector<answer_piece>& out, std::string_view text) {
     }
 }
 
+/// Appends pieces, of which text, reasoning and arguments are joined to a last piece of their kind.
 inline void append_pieces(std::vector<answer_piece>& out, std::vector<answer_piece> more) {
     for (answer_piece& piece : more) {
         if (const auto* text = std::get_if<answer_text>(&piece)) {

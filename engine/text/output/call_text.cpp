@@ -46,6 +46,7 @@ std::vector<member> members_of(std::string_view object) {
         if (c == '{' || c == '[') ++depth;
         if (depth == 1 && c == ':') colon = i;
         if (depth == 1 && (c == ',' || c == '}')) {
+            // Without a colon the object is empty.
             if (colon > begin)
                 members.push_back(
                     {object.substr(begin, colon - begin), object.substr(colon + 1, i - colon - 1)});
@@ -100,6 +101,7 @@ std::string joined(std::span<const tool_call_part> calls, std::string_view separ
 }  // namespace
 
 std::string text_of_calls(call_format format, std::span<const tool_call_part> calls) {
+    // Only Kimi's calls are numbered.
     std::size_t number = 0;
     switch (format) {
         case call_format::lfm2:

@@ -68,6 +68,7 @@ class harmony_parser final : public output_parser {
         } else if (stage_ == stage::between) {
             append_piece<answer_text>(out, without_space_before(held_));
         }
+        // A header without its message has nothing for the user, and is dropped.
         held_.clear();
         return out;
     }
@@ -210,7 +211,7 @@ class harmony_parser final : public output_parser {
     call_progress progress_;
     std::unique_ptr<call_reader> reader_;  // of the body of a call
     std::size_t read_ = 0;                 // of held_, by the reader
-    std::string held_;
+    std::string held_;                     // text that is not decided yet
     stage stage_ = stage::header;
     kind kind_ = kind::text;
     std::size_t searched_ = 0;  // body of a call, or between messages: no mark before this

@@ -133,6 +133,7 @@ void append(std::string& out, const boost::json::value& json, layout& parts) {
             out += float_text(json.get_double());
             break;
         case boost::json::kind::string:
+            // A number that was kept by its spelling.
             if (const auto number = exact_number(json))
                 out += *number;
             else

@@ -39,6 +39,7 @@ class llama3_parser final : public output_parser {
     std::vector<answer_piece> end(bool was_cut) override {
         std::vector<answer_piece> out;
         if (stage_ == stage::object) progress_.drop(out);
+        // A call that a limit cut off is dropped.
         if (!was_cut || !is_in_call()) append_piece<answer_text>(out, held_);
         held_.clear();
         return out;
@@ -65,6 +66,7 @@ class llama3_parser final : public output_parser {
             has_tag_ = true;
             held_.erase(0, first + tag.size());
             blank_ = 0;
+            // Once more for what follows the tag, which counts only once.
             at_start();
         } else if (said.front() == '{') {
             read_ = first;
@@ -89,9 +91,9 @@ class llama3_parser final : public output_parser {
 
     call_progress progress_;
     std::unique_ptr<call_reader> reader_ = make_json_call_reader(call_object::llama3);
-    std::string held_;
+    std::string held_;  // text that is not decided yet
     stage stage_ = stage::start;
-    bool has_tag_ = false;
+    bool has_tag_ = false;   // the tag came, and is no longer in held_
     std::size_t blank_ = 0;  // white space at the start of held_
     std::size_t read_ = 0;   // of held_, by the reader
 };

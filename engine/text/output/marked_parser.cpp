@@ -120,6 +120,7 @@ class marked_parser final : public output_parser {
         }
         const opening marked = first_mark();
         if (takes_bare_ && may_be_bare(std::min(marked.at, held_.size()), out)) return false;
+        // may_be_bare() has begun one.
         if (stage_ == stage::bare) return true;
         if (marked.at == std::string_view::npos) {
             say(held_.size() - (is_ending_ ? 0 : undecided_tail()), out);
@@ -182,6 +183,7 @@ class marked_parser final : public output_parser {
         stage_ = stage::call;
     }
 
+    /// Reads the call on, and reports its progress. Returns: false when more text is needed.
     bool in_call(std::vector<answer_piece>& out) {
         read_ += reader_->read(std::string_view(held_).substr(read_));
         if (reader_->at() == reader_state::malformed) return give_up(out), true;
@@ -207,6 +209,8 @@ class marked_parser final : public output_parser {
         progress_.drop(out);
         note_failure();
         stage_ = stage::text;
+        // The next call of a section has no mark: then one byte becomes text, so that reading goes
+        // on.
         say(std::min(std::max<std::size_t>(opener_bytes_, 1), held_.size()), out);
     }
 
@@ -251,6 +255,7 @@ class marked_parser final : public output_parser {
             return close_call(out);
         }
         if (reader_->at() == reader_state::malformed || !was_cut) return give_up(out);
+        // A call that a limit cut off is dropped with its text.
         progress_.drop(out);
         held_.clear();
         stage_ = stage::text;
@@ -433,17 +438,18 @@ class marked_parser final : public output_parser {
     call_progress progress_;
     const bool shows_progress_;
     const bool takes_bare_;
-    std::string held_;
+    std::string held_;  // text that is not reported yet
     stage stage_ = stage::text;
-    std::unique_ptr<call_reader> reader_;
-    std::size_t opener_bytes_ = 0;    // of held_, before the call that is read
-    std::size_t read_ = 0;            // of held_, by the reader
-    std::vector<answer_piece> bare_;  // complete bare calls that are not reported yet
-    bool is_fenced_ = false;
-    bool is_first_ = true;  // nothing but white space has been said
-    bool at_line_start_ = true;
-    std::size_t closed_ = 0;  // after a call: how many of its closers have come
-    bool is_ending_ = false;
+    std::unique_ptr<call_reader> reader_;  // of the call that is read, or was read last
+    std::size_t opener_bytes_ = 0;         // of held_, before the call that is read
+    std::size_t read_ = 0;                 // of held_, by the reader
+    std::vector<answer_piece> bare_;       // complete bare calls that are not reported yet
+    bool is_fenced_ = false;               // the bare call is in a fence
+    bool is_first_ = true;                 // nothing but white space has been said
+    bool at_line_start_ = true;            // held_ begins a line
+    std::size_t closed_ = 0;               // after a call: how many of its closers have come
+    bool is_ending_ = false;               // no more text comes
+    // See failed_max and reread_bytes_max.
     int failed_ = 0;
     std::size_t reread_ = 0;
 };

@@ -40,6 +40,7 @@ class call_progress {
 
   private:
     offered_tools tools_;
+    // Whether progress is asked for, and whether the call's begin was reported.
     bool is_shown_;
     bool has_begun_ = false;
     std::size_t shown_ = 0;  // bytes of the arguments

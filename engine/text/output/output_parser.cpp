@@ -40,6 +40,8 @@ struct marked_format {
 
 /// How a format's calls begin; null for formats that are not text with marked calls.
 const call_openers* openers_of(call_format format) {
+    // Of each: its marks, line breaks in front of them, whether it takes bare calls, and its
+    // reader.
     static const std::array table{
         marked_format{call_format::hermes, {hermes_marks, 1, true, read_hermes_call}},
         marked_format{call_format::qwen_xml, {qwen_xml_marks, 1, true, read_qwen_xml_call}},
@@ -82,6 +84,7 @@ std::unique_ptr<output_parser> without_thinking(const answer_format& format,
 std::unique_ptr<output_parser> make_output_parser(const answer_format& format,
                                                   const offered_tools& tools,
                                                   const parser_options& options) {
+    // Its parser reads reasoning and answers without tools, too.
     if (format.calls == call_format::harmony)
         return make_harmony_parser(tools, options.shows_progress);
     auto rest = without_thinking(format, tools, options.shows_progress);

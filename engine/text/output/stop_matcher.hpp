@@ -27,9 +27,9 @@ class stop_matcher {
     std::string finish();
 
   private:
-    std::vector<std::string> stops_;
-    std::string held_;
-    bool done_ = false;
+    std::vector<std::string> stops_;  // the shortest first
+    std::string held_;                // may begin a stop string
+    bool done_ = false;               // one was met, or no more text comes
 };
 
 }  // namespace semantic::engine

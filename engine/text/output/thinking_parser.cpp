@@ -46,6 +46,7 @@ class thinking_parser final : public output_parser {
 
     std::vector<answer_piece> end(bool was_cut) override {
         std::vector<answer_piece> out;
+        // What was held back in reasoning, such as the begin of a closing tag, belongs to it.
         if (is_thinking()) append_piece<answer_thinking>(out, held_);
         if (stage_ == stage::start) hand_on(out);
         append_pieces(out, was_cut ? rest_->cut_off() : rest_->finish());
@@ -80,6 +81,7 @@ class thinking_parser final : public output_parser {
             close == std::string::npos ? held_.size() - begun_mark(held_, close_tag_) : close;
         std::size_t sure = end;
         while (sure > blank_ && held_[sure - 1] == '\n') --sure;
+        // Nothing but line breaks so far: all of them are held back.
         if (sure == blank_) sure = 0;
         append_piece<answer_thinking>(out, std::string_view(held_).substr(0, sure));
         if (close == std::string::npos) {
@@ -107,7 +109,7 @@ class thinking_parser final : public output_parser {
     std::unique_ptr<output_parser> rest_;
     const std::string_view open_tag_;
     const std::string_view close_tag_;
-    std::string held_;
+    std::string held_;  // text that is not decided yet
     stage stage_;
     bool begun_ = false;     // reasoning has had more than line breaks
     std::size_t blank_ = 0;  // white space that held_ begins with

@@ -19,7 +19,7 @@ class utf8_stream {
     std::size_t pending_bytes() const { return pending_.size(); }
 
   private:
-    std::string pending_;
+    std::string pending_;  // the begin of a character
 };
 
 }  // namespace semantic::engine

@@ -9,12 +9,14 @@ namespace semantic::engine {
 
 namespace {
 
+/// Whether a character of words ends at byte `at`.
 bool word_before(std::string_view text, std::size_t at) {
     if (at == 0) return false;
     const std::size_t begin = utf8::start_of_last(text, at);
     return utf8::is_word(utf8::next(text.substr(begin, at - begin)).code);
 }
 
+/// Whether a character of words begins at byte `at`.
 bool word_behind(std::string_view text, std::size_t at) {
     return at < text.size() && utf8::is_word(utf8::next(text.substr(at)).code);
 }
@@ -46,6 +48,7 @@ bool content_view::touches(text_range where) const {
     const auto next = std::upper_bound(
         ranges.begin(), ranges.end(), where.begin,
         [](std::size_t place, const text_range& range) { return place < range.end; });
+    // An empty range counts as the byte at which it is.
     return next != ranges.end() && next->begin < std::max(where.end, where.begin + 1);
 }
 
@@ -113,6 +116,7 @@ std::vector<added_token_finder::hit> added_token_finder::find_all(
         const text_range spelling{at, end};
         text_range where = spelling;
         at = end;
+        // It begins in the white space that the last hit took.
         if (where.begin < taken) continue;
         if (token.single_word && (word_before(text, where.begin) || word_behind(text, where.end))) {
             continue;
@@ -128,6 +132,7 @@ std::vector<added_token_finder::hit> added_token_finder::find_all(
 bool added_token_finder::crosses(std::string_view text, std::size_t at,
                                  const content_view& content) const {
     if (rules_.empty() || at >= text.size()) return false;
+    // A spelling that crosses `at` begins at most its length less one before it.
     const std::size_t reach = std::min(at, longest_ == 0 ? 0 : longest_ - 1);
     for (std::size_t begin = at - reach; begin < at; ++begin) {
         std::size_t end = begin;

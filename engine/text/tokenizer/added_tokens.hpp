@@ -61,6 +61,8 @@ class added_token_finder {
     std::size_t longest() const noexcept { return longest_; }
 
   private:
+    // Of a tree of spellings: its children by their bytes, and the index in rules_ of the token
+    // whose spelling ends here; -1: none.
     struct node {
         std::map<unsigned char, std::int32_t> children;
         std::int32_t rule = -1;
@@ -73,7 +75,7 @@ class added_token_finder {
     std::vector<node> nodes_{1};
     std::array<std::int32_t, 256> first_{};  // children of the root, by byte; 0 is none
     std::vector<added_token> rules_;
-    std::size_t longest_ = 0;
+    std::size_t longest_ = 0;  // bytes of the longest spelling
     bool looks_around_ = false;
     bool has_special_ = false;
 };

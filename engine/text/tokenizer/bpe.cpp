@@ -14,6 +14,7 @@ std::uint64_t pair_of(token_id left, token_id right) noexcept {
            static_cast<std::uint32_t>(right);
 }
 
+/// A multiplicative hash: the pairs of neighbouring ids fall far apart.
 std::uint64_t spread(std::uint64_t x) noexcept {
     x *= 0x9E3779B97F4A7C15ULL;
     return x ^ (x >> 29);
@@ -78,6 +79,7 @@ void bpe_merges::apply(std::vector<bpe_symbol>& symbols, scratch& work) const {
         const scratch::candidate top = work.heap.back();
         work.heap.pop_back();
         auto& left = work.nodes[static_cast<std::size_t>(top.at)];
+        // Merged into its left neighbour, or the last one by now.
         if (left.symbol.length == 0 || left.next < 0) continue;
         auto& right = work.nodes[static_cast<std::size_t>(left.next)];
         // A neighbour may have been merged since the candidate was added: then it is skipped.

@@ -29,11 +29,11 @@ class bpe_merges {
     struct scratch {
         struct node {
             bpe_symbol symbol;
-            std::int32_t previous, next;
+            std::int32_t previous, next;  // indexes; -1: none
         };
         struct candidate {
             std::uint32_t rank;
-            std::int32_t at;
+            std::int32_t at;  // the left one of the two nodes
             storage::token_id merged;
         };
         std::vector<node> nodes;

@@ -37,6 +37,7 @@ void append_mapped(std::string& out, std::int32_t code, mapping map) {
         from[1] = static_cast<UChar>(0xdc00 + (code & 0x3ff));
         count = 2;
     }
+    // Unicode maps a character to three at most, so that neither buffer can be too small.
     std::array<UChar, 16> to{};
     UErrorCode error = U_ZERO_ERROR;
     const std::int32_t units =

@@ -29,15 +29,18 @@ class rewrite {
         text_.reserve(expected);
         ends_.reserve(expected);
     }
+    /// Appends bytes [begin, end) of `from` as they are.
     void keep(std::string_view from, std::size_t begin, std::size_t end) {
         text_.append(from.substr(begin, end - begin));
         for (std::size_t i = begin; i < end; ++i)
             ends_.push_back(static_cast<std::uint32_t>(i + 1));
     }
+    /// Appends text that replaces what ends at byte `source_end`.
     void put(std::string_view made, std::size_t source_end) {
         text_.append(made);
         ends_.insert(ends_.end(), made.size(), static_cast<std::uint32_t>(source_end));
     }
+    /// Makes the rewritten text the current one, with its ends in the original text.
     void finish(normalized_text& text) {
         if (!text.ends.empty()) {
             for (std::uint32_t& end : ends_) end = text.source_end(end);
@@ -51,6 +54,7 @@ class rewrite {
     std::vector<std::uint32_t> ends_;
 };
 
+// Runs of marks up to this length are left to ICU.
 constexpr std::size_t marks_in_a_row_max = 64;
 
 /// Writes combining marks (begin, class) up to byte `end` in canonical order. ICU would insert them
@@ -99,6 +103,7 @@ void order_long_mark_runs(normalized_text& text) {
     out.finish(text);
 }
 
+/// Null when ICU has no data for it: texts then stay as they are.
 const icu::Normalizer2* normalizer_of(bool compatible) {
     UErrorCode status = U_ZERO_ERROR;
     const icu::Normalizer2* found = compatible ? icu::Normalizer2::getNFKCInstance(status)
@@ -116,6 +121,7 @@ void normalize_range(const icu::Normalizer2& how, std::string_view from, std::si
     how.normalizeUTF8(0, icu::StringPiece(from.data() + begin, static_cast<int>(end - begin)), sink,
                       &edits, status);
     if (U_FAILURE(status)) {
+        // What ICU refuses stays as it is.
         out.keep(from, begin, end);
         return;
     }
@@ -140,6 +146,7 @@ bool is_ascii(std::string_view text) {
 
 }  // namespace
 
+/// Normalises a text. Bytes that are not UTF-8 stay as they are.
 void normalizer::run(form wanted, normalized_text& text) {
     if (is_ascii(text.text)) return;
     const icu::Normalizer2* how = normalizer_of(wanted == form::nfkc);
@@ -158,6 +165,7 @@ void normalizer::run(form wanted, normalized_text& text) {
     out.finish(text);
 }
 
+/// Replaces each match of a pattern. Bytes that are not UTF-8 stay as they are, and end a match.
 void normalizer::run(const replace& rule, normalized_text& text) {
     const std::string_view view = text.text;
     rewrite out(view.size());
@@ -234,6 +242,7 @@ std::size_t normalizer::shrinks_at_most() const noexcept {
     return most;
 }
 
+/// Adds one step, or all of a Sequence; null adds none. Errors: incompatible; corrupt.
 result<void> normalizer::add(const boost::json::value& json) {
     if (json.is_null()) return {};
     const std::string type = text_of(json, "type");

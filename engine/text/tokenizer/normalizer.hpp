@@ -21,8 +21,8 @@ struct normalized_text {
     std::string text;
     /// For each byte of `text` the end of its source in the original. Empty: all offsets are equal.
     std::vector<std::uint32_t> ends;
-    /// The end in the original text of the source of the first `position` bytes.
 
+    /// The end in the original text of the source of the first `position` bytes.
     std::uint32_t source_end(std::size_t position) const {
         if (position == 0) return 0;
         return ends.empty() ? static_cast<std::uint32_t>(position) : ends[position - 1];
@@ -49,8 +49,8 @@ class normalizer {
     struct replace {
         regex pattern;
         std::string content;
-        bool single_character;
-        bool shortens;  // the replacement may be shorter
+        bool single_character;  // the pattern is a text of one character
+        bool shortens;          // the replacement may be shorter
     };
     struct prepend {
         std::string text;

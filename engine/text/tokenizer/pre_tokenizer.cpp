@@ -74,6 +74,7 @@ result<void> pre_tokenizer::add_byte_level(const boost::json::value& json) {
     return add_stage(byte_level_pattern, behavior::isolated);
 }
 
+/// Adds one stage, or all of a Sequence; null adds none. Errors: incompatible; corrupt.
 result<void> pre_tokenizer::add(const boost::json::value& json) {
     if (json.is_null()) return {};
     const std::string type = text_of(json, "type");

@@ -36,11 +36,11 @@ class pre_tokenizer {
     struct stage {
         regex pattern;
         behavior action;
-        bool invert;
+        bool invert;  // matches and what is between them change places
     };
     struct span {
         text_range where;
-        bool match;
+        bool match;  // of the stage's pattern, unless inverted
     };
 
     storage::result<void> add(const boost::json::value& json);

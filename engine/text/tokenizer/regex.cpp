@@ -27,6 +27,7 @@ failure refuse(std::string_view pattern, std::string_view why) {
                                     std::string(why) + ", which is not supported"};
 }
 
+/// A boundary of words, or (`wanted` false) a position that is none, by the members of words above.
 std::string word_boundary(bool wanted) {
     const std::string word = "[" + std::string(word_members) + "]";
     const std::string begins = "(?<!" + word + ")(?=" + word + ")";
@@ -51,6 +52,7 @@ std::string replace_escape(char letter, bool in_class) {
         case 'w':
             return wrap(word_members, false);
         case 'W':
+            // translate_pattern() has refused it in a class; so nothing is right here.
             return in_class ? std::string() : wrap(word_members, true);
         case 'b':  // PCRE2's own word boundary goes by PCRE2's own \w
         case 'B':
@@ -106,6 +108,7 @@ struct regex::impl {
     ~impl() { pcre2_code_free(code); }
 };
 
+/// Compiles a translated pattern. `shown`: the pattern as it came, for the error.
 result<regex> regex::build(std::string_view translated, std::string_view shown) {
     int error = 0;
     PCRE2_SIZE offset = 0;

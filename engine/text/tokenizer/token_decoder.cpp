@@ -62,6 +62,8 @@ std::optional<char> named_byte(std::string_view spelling) {
     return static_cast<char>(*byte);
 }
 
+/// Adds one step, or all of a Sequence. Errors: incompatible for types that are not supported, and
+/// where ByteLevel is not alone; corrupt.
 result<void> token_decoder::add(const boost::json::value& json) {
     const std::string type = text_of(json, "type");
     if (type == "ByteLevel") {
@@ -79,6 +81,7 @@ result<void> token_decoder::add(const boost::json::value& json) {
         }
         return {};
     }
+    // It changes nothing after ByteLevel, which joins all tokens anyway.
     if (type == "Fuse") {
         steps_.emplace_back(fuse{});
         return {};
@@ -126,6 +129,7 @@ void token_decoder::run(const replace& s, tokens& list) {
     for (std::string& token : list) replace_all(token, s.pattern, s.replacement);
 }
 
+/// Joins the bytes of tokens such as <0xE2> in a row to characters.
 void token_decoder::run(const byte_fallback&, tokens& list) {
     tokens out;
     std::string run_of_bytes;
@@ -172,6 +176,7 @@ void token_decoder::run(const strip& s, tokens& list) {
 }
 
 std::string token_decoder::bytes(std::string_view spelling) const {
+    // Added tokens are spelled as text, which may not be in the alphabet.
     if (byte_level_) return from_byte_alphabet(spelling).value_or(std::string(spelling));
     std::string out(spelling);
     for (const step& s : steps_) {

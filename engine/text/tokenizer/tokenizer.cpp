@@ -37,9 +37,10 @@ class tokenizer::impl::encoding {
     const normalized_text* moved_ = nullptr;  // set while a normalised section is encoded
     std::size_t base_ = 0;                    // where the section begins in the text
     std::size_t added_in_front_ = 0;          // bytes in front of the section that the text has not
+    // Of the piece that is encoded: its symbols before merging, and its tokens.
     std::vector<bpe_symbol> symbols_;
     std::vector<bpe_symbol> merged_;
-    std::uint32_t unknown_length_ = 0;
+    std::uint32_t unknown_length_ = 0;  // bytes that wait for one unknown token
     bpe_merges::scratch work_;
 };
 
@@ -57,6 +58,8 @@ bool tokenizer::impl::encoding::is_forged(token_id id, std::size_t begin, std::s
            content_view{content_}.touches({source_of(begin), source_of(end)});
 }
 
+/// Appends a token that ends at byte `end` of the section. Ends never go back, also where a
+/// normalizer has moved characters.
 void tokenizer::impl::encoding::emit(token_id id, std::size_t end) {
     ids_.push_back(id);
     if (ends_ == nullptr) return;
@@ -116,6 +119,7 @@ void tokenizer::impl::encoding::plain(std::string_view text, std::size_t at) {
         return;
     }
     const std::string spaced = ' ' + std::string(text);
+    // The pieces' positions count this blank; source_of() takes it off again.
     added_in_front_ = 1;
     for (const text_range& r : state_.splitter.split(spaced)) {
         piece(std::string_view(spaced).substr(r.begin, r.end - r.begin), at + r.begin);
@@ -139,6 +143,7 @@ void tokenizer::impl::encoding::piece(std::string_view bytes, std::size_t at) {
     merged_.swap(symbols_);
     for (const bpe_symbol& symbol : merged_) {
         if (is_forged(symbol.id, at, at + symbol.length)) {
+            // symbols_ is free: its tokens are in merged_.
             spell(bytes.substr(0, symbol.length));
             for (std::size_t end = at; const bpe_symbol& part : symbols_)
                 emit(part.id, end += part.length);
@@ -160,6 +165,7 @@ void tokenizer::impl::encoding::spell(std::string_view bytes) {
     }
 }
 
+/// Appends the unknown token for the bytes that were collected for it, if any.
 void tokenizer::impl::encoding::flush_unknown() {
     if (unknown_length_ == 0) return;
     symbols_.push_back({state_.unknown, unknown_length_});
@@ -174,6 +180,7 @@ void tokenizer::impl::encoding::spell_bytes(std::string_view bytes) {
         if (id >= 0) {
             flush_unknown();
             symbols_.push_back({id, 1});
+            // Without an unknown token these bytes are left out.
         } else if (state_.unknown >= 0) {
             if (!state_.fuse_unknown) flush_unknown();
             ++unknown_length_;
@@ -182,6 +189,8 @@ void tokenizer::impl::encoding::spell_bytes(std::string_view bytes) {
     flush_unknown();
 }
 
+/// Appends a symbol for each byte of a character. Returns: false when the vocabulary lacks one of
+/// them.
 bool tokenizer::impl::encoding::spell_as_bytes(std::string_view character) {
     if (!state_.byte_fallback) return false;
     const bool all = std::all_of(character.begin(), character.end(), [&](char c) {

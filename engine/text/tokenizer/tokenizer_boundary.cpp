@@ -12,6 +12,8 @@ namespace semantic::engine {
 
 namespace {
 
+// How many bytes on each side of a cut are looked at, and from how many of them the splitter runs;
+// more would only find more cuts.
 constexpr std::size_t window_bytes = 512;
 constexpr std::size_t starts_tried = 32;
 
@@ -156,6 +158,7 @@ bool tokenizer::is_safe_boundary(std::string_view left, std::string_view right,
     if (!left_hits.empty() && left_hits.back().where.end == clean.size()) return true;
     if (!right_hits.empty() && right_hits.front().where.begin == 0) return true;
 
+    // A head that goes on after the window decides nothing about its end, unless it is varied.
     const bool head_is_section = !right_hits.empty() || head.size() == right.size();
     if (!head_is_section && !is_varied(head)) return false;
     const std::size_t section = left_hits.empty() ? 0 : left_hits.back().where.end;

@@ -20,6 +20,7 @@ using storage::result;
 
 namespace {
 
+// Against damaged files.
 constexpr std::uint64_t file_bytes_max = std::uint64_t{256} << 20;
 
 failure corrupt(std::string message) { return {errc::corrupt, std::move(message)}; }
@@ -57,6 +58,7 @@ std::optional<std::pair<std::string_view, std::string_view>> pair_of(
 
 }  // namespace
 
+/// Sets the spelling of an id; ids that are passed over are unused.
 void tokenizer::impl::keep(token_id id, std::string spelling) {
     const auto at = static_cast<std::size_t>(id);
     if (at >= spellings.size()) spellings.resize(at + 1);
@@ -116,6 +118,7 @@ result<void> tokenizer::impl::read_merges(const boost::json::value& model) {
 /// incompatible.
 result<void> tokenizer::impl::read_model(const boost::json::value& model) {
     const std::string type = text_of(model, "type");
+    // Old files have no type: those with merges are BPE.
     if (type != "BPE" && !(type.empty() && array_of(model, "merges") != nullptr)) {
         return unsupported("model of type '" + type + "'");
     }
@@ -162,6 +165,7 @@ result<void> tokenizer::impl::read_added(const boost::json::value& file) {
     return {};
 }
 
+/// Adds a token to the finders. Requires: `normal` is read.
 void tokenizer::impl::take_added(const added_token& token) {
     keep(token.id, token.content);
     if (special.size() < spellings.size()) special.resize(spellings.size());
@@ -223,6 +227,7 @@ result<void> tokenizer::impl::read_post_processor(const boost::json::value& json
     return {};
 }
 
+/// Makes what is looked up while encoding, from what was read.
 void tokenizer::impl::prepare_pieces() {
     special.resize(spellings.size());
     raw.reserve(spellings.size());
@@ -259,6 +264,7 @@ std::size_t tokenizer::impl::widest_token() const {
     return widest * normal.shrinks_at_most();
 }
 
+/// Reads the normalizer, the pre-tokenizer and the decoder. Errors: incompatible; corrupt.
 result<void> tokenizer::impl::read_pipeline(const boost::json::value& file) {
     auto made_normal = normalizer::parse(member(file, "normalizer"));
     if (!made_normal) return made_normal.error();

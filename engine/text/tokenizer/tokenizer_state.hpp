@@ -33,6 +33,7 @@ struct text_hash {
 };
 using token_map = std::unordered_map<std::string, token_id, text_hash, std::equal_to<>>;
 
+// So many ids at most: an id beyond is taken for damage, before a table is made for it.
 constexpr std::int64_t token_ids_max = std::int64_t{1} << 24;
 
 struct tokenizer::impl {
@@ -89,10 +90,10 @@ struct tokenizer::impl {
     std::array<token_id, 256> byte_ids{};      // byte-level: the entry of one byte, or -1
     std::array<token_id, 256> fallback_ids{};  // the entry spelled <0xNN>, or -1
     bpe_merges merges;
-    token_id unknown = -1;
-    bool fuse_unknown = false;
-    bool byte_fallback = false;
-    bool ignore_merges = false;
+    token_id unknown = -1;       // -1: the model has none
+    bool fuse_unknown = false;   // several in a row become one
+    bool byte_fallback = false;  // characters that are missing are spelled by bytes
+    bool ignore_merges = false;  // a piece that is an entry is not merged
 
     // The pipeline around it.
     normalizer normal;
@@ -101,7 +102,7 @@ struct tokenizer::impl {
     added_token_finder added;              // searched in the text as it came
     added_token_finder added_normalized;   // searched in the normalised text
     std::vector<token_id> prefix, suffix;  // what the post-processor puts around a text
-    std::size_t bytes_per_token_max = 0;
+    std::size_t bytes_per_token_max = 0;   // see tokenizer::bytes_per_token_max()
 };
 
 }  // namespace semantic::engine

@@ -38,6 +38,7 @@ class gemma_reader final : public call_reader {
         while (state_ == state::open && step()) {
         }
         held_.erase(0, taken_);
+        // What a whole call leaves in held_ comes after it.
         return state_ == state::whole ? text.size() - held_.size() : text.size();
     }
 
@@ -70,6 +71,8 @@ class gemma_reader final : public call_reader {
         return false;
     }
 
+    /// Reads call:NAME up to its brace, which stays for read_part(). Fails as soon as the text
+    /// cannot become that.
     bool read_name() {
         while (taken_ < held_.size() && is_json_space(held_[taken_])) ++taken_;
         const std::size_t end = rest().find('{');
@@ -80,6 +83,7 @@ class gemma_reader final : public call_reader {
             fail();
         if (state_ != state::open || end == std::string_view::npos) return false;
         name_ = said.substr(std::min(said.size(), call_word.size()));
+        // A brace that comes before the whole word, or a name of no length.
         if (begin.size() < call_word.size() || name_.empty()) {
             name_.clear();
             fail();
@@ -129,6 +133,7 @@ class gemma_reader final : public call_reader {
         return true;
     }
 
+    /// Reads a text between the format's own quotes as far as it is certain.
     bool read_quoted() {
         const std::size_t end = held_.find(marks_.quote, taken_);
         const bool is_open = end == std::string::npos;
@@ -154,6 +159,7 @@ class gemma_reader final : public call_reader {
         return false;
     }
 
+    /// Reads a key without quotes up to what separates it.
     bool read_key() {
         const std::size_t end = rest().find_first_of(":,{}[]");
         const std::string_view key = rest().substr(0, end);
@@ -186,9 +192,9 @@ class gemma_reader final : public call_reader {
 
     const gemma_marks& marks_;
     stage stage_ = stage::name;
-    std::string held_;
+    std::string held_;       // text that is not decided yet
     std::size_t taken_ = 0;  // of held_
-    json_stream json_;
+    json_stream json_;       // checks what is written to arguments_
 };
 
 }  // namespace

@@ -36,6 +36,7 @@ class json_call_reader final : public call_reader {
 
     void end(bool) override {
         if (state_ != state::open) return;
+        // Arguments that are cut off are never completed here: they would be other arguments.
         if (ended_ || lacks_a_brace()) finish();
     }
 
@@ -146,15 +147,16 @@ class json_call_reader final : public call_reader {
         if (checked.at() != json_state::whole) fail();
     }
 
+    // What may be missing, and the object as it is checked.
     call_object kind_;
     json_stream json_;
     part part_ = part::other;
-    std::string name_json_;
-    std::string written_;
-    bool has_arguments_ = false;
-    bool after_first_brace_ = false;
+    std::string name_json_;           // the name's value, as JSON
+    std::string written_;             // written_arguments so far, as JSON
+    bool has_arguments_ = false;      // their key has come
+    bool after_first_brace_ = false;  // the last character opened the object
     bool doubled_ = false;
-    bool ended_ = false;
+    bool ended_ = false;  // the object is complete; its second brace may follow
 };
 
 /// Reads the object of arguments of a call whose name is known.
@@ -232,6 +234,7 @@ class headed_reader : public call_reader {
         state_ = inner_->at();
     }
 
+    // The text before the object, and the reader of the object; null: it has not begun.
     std::string head_;
     std::unique_ptr<call_reader> inner_;
 };

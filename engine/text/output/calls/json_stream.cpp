@@ -158,6 +158,7 @@ void json_stream::begin_value(char c, std::string& out) {
     }
 }
 
+/// Reads a closing bracket. Fails when another one is open, or none.
 void json_stream::close(char c, std::string& out) {
     if (open_.empty() || c != (open_.back() == '{' ? '}' : ']')) return fail();
     open_.pop_back();
@@ -207,6 +208,7 @@ void json_stream::in_word(char c, std::string& out) {
     value_ended();
 }
 
+/// Writes the number in text_. Fails when it is none.
 void json_stream::end_number(std::string& out) {
     if (!is_number(text_)) return fail();
     out += text_;

@@ -51,8 +51,8 @@ class json_stream {
     std::string text_;  // of a number or a word
     expects next_ = expects::value;
     lexeme lexeme_ = lexeme::none;
-    int escape_ = 0;  // 1: after a backslash; else hex digits that must follow, plus one
-    bool is_key_ = false;
+    int escape_ = 0;       // 1: after a backslash; else hex digits that must follow, plus one
+    bool is_key_ = false;  // the string that is read, or was read last, is a key
     state state_ = state::open;
 };
 

@@ -89,6 +89,7 @@ std::uint8_t types_in(const json::value& schema, int depth) {
     if (const json::value* values = rules->if_contains("enum"); values && values->is_array())
         for (const json::value& one : values->get_array()) found |= type_of(one);
     if (const json::value* value = rules->if_contains("const")) found |= type_of(*value);
+    // The types of allOf are joined, too: that allows more than the schema, but refuses nothing.
     for (const char* key : {"anyOf", "oneOf", "allOf"})
         if (const json::value* ways = rules->if_contains(key); ways && ways->is_array())
             for (const json::value& way : ways->get_array()) found |= types_in(way, depth + 1);

@@ -54,6 +54,7 @@ class offered_tools {
     const one_tool* find(std::string_view name) const;
     types types_of(std::string_view tool, std::string_view parameter) const;
 
+    // Names are not known, and any one may be called; tools_ is then null, as for no tools.
     bool any_ = false;
     std::shared_ptr<const tools_by_name> tools_;
 };

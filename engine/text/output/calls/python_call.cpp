@@ -233,6 +233,7 @@ class python_reader final : public call_reader {
         return false;
     }
 
+    /// Opens the dict of **, whose items are arguments; it has no bracket of its own in the JSON.
     void begin_splat(char c) {
         stars_ = 0;
         if (c != '{') return fail();
@@ -392,20 +393,20 @@ class python_reader final : public call_reader {
     const frame frame_;
     bool awaits_list_;
     stage stage_ = stage::before_name;
-    json_stream json_;
-    std::string levels_;  // what closes each bracket that is open
-    std::string word_;
-    std::size_t place_ = 0;  // position of the next argument, from 0
-    int stars_ = 0;
+    json_stream json_;           // checks what is written to arguments_
+    std::string levels_;         // what closes each bracket that is open
+    std::string word_;           // the name, keyword or literal that is read
+    std::size_t place_ = 0;      // position of the next argument, from 0
+    int stars_ = 0;              // of **, in front of its dict
     bool is_separated_ = false;  // the comma before the name has been read, or none may come
     bool is_printed_ = false;    // the call is inside of print(...)
-    bool is_number_ = false;
-    bool is_key_ = false;
-    char quote_ = '\0';
-    int quotes_ = 0;  // one or three around the text that is open
-    int run_ = 0;     // quotes in a row that may close it
-    bool is_escaped_ = false;
-    int digits_left_ = 0;  // hexadecimal digits of \uXXXX that must follow
+    bool is_number_ = false;     // word_ is a number
+    bool is_key_ = false;        // the text that is read is a dict's key
+    char quote_ = '\0';          // the quote of the text that is read
+    int quotes_ = 0;             // one or three around the text that is open
+    int run_ = 0;                // quotes in a row that may close it
+    bool is_escaped_ = false;    // the last character was a backslash
+    int digits_left_ = 0;        // hexadecimal digits of \uXXXX that must follow
 };
 
 }  // namespace

@@ -243,6 +243,7 @@ class tagged_reader final : public call_reader {
         return true;
     }
 
+    /// Reads the name up to the first text that ends it. Fails as soon as it cannot be a name.
     bool read_name() {
         std::size_t end = std::string_view::npos;
         std::size_t length = 0;
@@ -308,6 +309,7 @@ class tagged_reader final : public call_reader {
         return false;
     }
 
+    /// Reads a parameter's name up to its closing tag. Fails when it is empty or too long.
     bool read_key() {
         const std::size_t end = rest().find(form_.key_close);
         const bool is_open = end == std::string_view::npos;
@@ -376,6 +378,7 @@ class tagged_reader final : public call_reader {
         return in_section_ ? form_.section_close : form_.value_close;
     }
 
+    /// Reads a value up to its closing tag, and adds it to the arguments by its type.
     bool read_value() {
         if (at_value_start_ && !begin_value()) return false;
         const std::size_t from = std::max(searched_, taken_);
@@ -429,14 +432,14 @@ class tagged_reader final : public call_reader {
     const tags& form_;
     const offered_tools tools_;
     stage stage_;
-    std::string held_;
-    std::size_t taken_ = 0;     // of held_
-    std::size_t searched_ = 0;  // in held_: a value's end does not begin before this
-    std::string key_;
-    bool is_text_ = false;
-    bool at_value_start_ = false;
-    bool in_section_ = false;  // the value is in a CDATA section
-    bool has_json_arguments_ = false;
+    std::string held_;                    // text that is not decided yet
+    std::size_t taken_ = 0;               // of held_
+    std::size_t searched_ = 0;            // in held_: a value's end does not begin before this
+    std::string key_;                     // of the parameter that is read
+    bool is_text_ = false;                // its value is a string
+    bool at_value_start_ = false;         // nothing of the value has been read
+    bool in_section_ = false;             // the value is in a CDATA section
+    bool has_json_arguments_ = false;     // inner_ reads them, without the name
     std::unique_ptr<call_reader> inner_;  // reads a call, or its arguments, written as JSON
 };
 
