@@ -113,6 +113,7 @@ class row_group {
                                      : byte(line, k) >> 4 << 2 | two;
             }
         }
+        // Not reached: the switch has all planes.
         return 0;
     }
 

@@ -149,6 +149,7 @@ void blas_strip(const packed_matrix& w, int first, int tiles, const float* x, in
     widen_strip(w, first, tiles, strip.data());
     for (int row = 0; row < count; row += blas_rows) {
         const auto rows = static_cast<std::size_t>(std::min(blas_rows, count - row));
+        // Zeros below the last rows, so that the product has its fixed shape.
         std::fill(input.begin(), input.end(), 0.0f);
         std::copy_n(x + static_cast<std::size_t>(row) * width, rows * width, input.data());
         cblas_sgemm(CblasRowMajor, CblasNoTrans, CblasNoTrans, blas_rows, static_cast<int>(columns),
@@ -232,6 +233,7 @@ void linear_from(const kernel_table& kernels, const task_runner& tasks,
 
 void linear_blas(const task_runner& tasks, const packed_matrix& weights, const float* x, int count,
                  float* y, std::size_t ldy) {
+    // Once a process: the tasks are the threads, and BLAS must not start others.
     static const bool single_threaded = (openblas_set_num_threads(1), true);
     static_cast<void>(single_threaded);
     tasks.run((weights.tiles() + blas_tiles - 1) / blas_tiles, true, [&](int strip, int) {
@@ -251,6 +253,7 @@ void pack_float(const packed_matrix& to, const std::byte* source, int tile_begin
             const std::byte* from = source + static_cast<std::size_t>(row) * width * element;
             for (std::size_t k = 0; k < width; ++k) {
                 std::byte* cell = at + (k * lane_count + static_cast<std::size_t>(lane)) * element;
+                // Rows that pad the last tile are zeros.
                 if (row < to.rows) {
                     std::memcpy(cell, from + k * element, element);
                 } else {

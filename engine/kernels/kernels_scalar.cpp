@@ -59,12 +59,14 @@ struct record {
     }
 };
 
+/// The record of a group of a tile of affine weights.
 record record_of(const packed_matrix& w, index tile, index group) {
     const std::byte* at = w.data + static_cast<std::size_t>(tile) * w.tile_bytes() +
                           static_cast<std::size_t>(group) * w.record_bytes();
     return {at, w.kind, w.scales};
 }
 
+/// Multiplies rows with float weights, each sum over ascending inputs.
 void linear_float(const packed_matrix& w, int tile_begin, int tile_end, const float* x, int count,
                   float* y, std::size_t ldy) {
     for (index m = 0; m < count; ++m) {
@@ -94,6 +96,7 @@ struct half_record {
     }
 };
 
+/// The half group `block` of a tile of mxfp4 weights.
 half_record half_of(const packed_matrix& w, index tile, index block) {
     const auto* at = reinterpret_cast<const std::uint8_t*>(
         w.data + static_cast<std::size_t>(tile) * w.tile_bytes() +
@@ -134,6 +137,7 @@ float affine_product(const packed_matrix& w, index row, const std::int8_t* q, co
     return acc;
 }
 
+/// Multiplies quantised rows with the weights of all other kinds.
 void linear_quant(const packed_matrix& w, int tile_begin, int tile_end, const quantized_rows& x,
                   int count, float* y, std::size_t ldy) {
     const index groups = w.cols / group_size;
@@ -149,6 +153,7 @@ void linear_quant(const packed_matrix& w, int tile_begin, int tile_end, const qu
     }
 }
 
+/// Quantises groups of 64 activations, each by its largest magnitude.
 void quantize_rows(const float* x, int count, int cols, std::int8_t* q, float* scales,
                    float* sums) {
     for (index g = 0; g < static_cast<index>(count) * (cols / group_size); ++g) {
@@ -233,6 +238,7 @@ void rope(float* x, const float* cosines, const float* sines, int dim) {
     }
 }
 
+/// Widens one row of a matrix of any kind to floats.
 void embed_row(const packed_matrix& w, int index_of_row, float* out) {
     if (is_block_kind(w.kind)) {
         return embed_block_row(w, index_of_row, out);
@@ -253,7 +259,10 @@ void embed_row(const packed_matrix& w, int index_of_row, float* out) {
     }
 }
 
+/// The gated delta rule: S is multiplied by the decay, and changed so that the key finds more of
+/// the value.
 void delta_rule(const recurrent_head& head) {
+    // S before the token: `from` for the first, and then what was written to `to`.
     const float* from = head.from;
     for (index t = 0; t < head.tokens; ++t) {
         const float* key = head.keys + t * static_cast<index>(head.key_stride);
@@ -278,7 +287,9 @@ void delta_rule(const recurrent_head& head) {
     }
 }
 
+/// A state space model: S is multiplied by the decay, and gets the product of key and value.
 void state_space(const recurrent_head& head) {
+    // As in delta_rule().
     const float* from = head.from;
     for (index t = 0; t < head.tokens; ++t) {
         const float* key = head.keys + t * static_cast<index>(head.key_stride);

@@ -191,6 +191,7 @@ scale_and_bias round_fitted(const float* x, float steps, std::uint8_t* q) {
             const float common = std::fma(-codes, total, group_size * fold(products));
             line.scale = std::fmax(common / static_cast<float>(spread), least_kv_scale);
         }
+        // The last scale is stored as f16: the bias is found for the number that f16 has.
         if (fit == kv_fits - 1) {
             line.scale = to_float(to_finite_half(line.scale));
         }
@@ -309,6 +310,7 @@ index weight_lane(index t) { return t % 16 / 4 * 4 + t / 16 % 2 * 2 + t % 4 / 2;
 void attend_tile(const kv_rows& v, index group, const float* x, index begin, index end,
                  tile_state& state) {
     const float highest = *std::max_element(x, x + (end - begin));  // (6), (7)
+    // Adding 0 makes 0 of -0.
     const float max =
         std::fmax(state.max, (std::ceil(highest / maximum_step) + 0.0f) * maximum_step);
     if (state.max < max && state.max > -std::numeric_limits<float>::infinity()) {
@@ -342,6 +344,7 @@ void attend_tile(const kv_rows& v, index group, const float* x, index begin, ind
         const index i = t - begin, lane = weight_lane(t % attention_tile_tokens);
         // (9), (10), and the sums of (11), (14) and (16).
         const float steps = std::nearbyint(std::fma(x[i], weight_steps, highest * -weight_steps));
+        // Weights below 2^-16 are 0.
         const int p = exp2_fixed(static_cast<std::uint32_t>(-std::fmax(steps, -32768.0f)));
         sum[lane] += p;
         centre[lane] += p * static_cast<int>(std::nearbyint(centres[i] * centre_factor));
@@ -378,6 +381,8 @@ softmax_state attend_tiles(const attention_block& block, index r, float* out) {
             const index from = std::max(tile, begin);
             const index to = std::min(tile + attention_tile_tokens, end);
             float x[attention_tile_tokens];
+            // The scores are the same for each group of values, and so are the maximum and the sum
+            // below.
             for (index t = from; t < to; ++t) {
                 x[t - from] = quantised_score(block, r, t, block.scale * exp_log2e);
             }
@@ -434,6 +439,7 @@ void rotate_back(float* x, int dim) {
     }
 }
 
+/// Quantises a key or value row group by group, or rounds it to f16.
 void quantize_kv(const float* x, int dim, int bits, kv_rounding rounding, std::byte* row,
                  half* scales, half* biases) {
     if (bits == 16) {
@@ -461,6 +467,7 @@ void quantize_shaped_key(const shaped_key& key, int dim, int bits) {
     std::uint8_t q[shaped_dim_max];
     std::transform(key.x, key.x + dim, wanted, clamp_to_half);
     scale_and_bias lines[shaped_dim_max / group_size];
+    // Only its lines are used: the integers are chosen again below, one after the other.
     for (index g = 0; g < dim / group_size; ++g)
         lines[g] = round_fitted(key.x + g * group_size, steps, q + g * group_size);
     for (index i = 0; i < dim; ++i) {
@@ -496,6 +503,8 @@ void merge_softmax(softmax_state& total, float* total_out, const softmax_state& 
     }
 }
 
+/// Attention of each query row over the frame, merged into the row's state. Rows that see no token
+/// keep theirs.
 void attend(const attention_block& block) {
     const float_attention_scratch parts =
         lay_out_float_attention(block.count, block.tokens, block.k.dim, block.v.dim);

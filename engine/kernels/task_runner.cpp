@@ -89,6 +89,7 @@ class task_runner::crew {
             places_[static_cast<std::size_t>(slot)].ticket.store(end << 32 | begin,
                                                                  std::memory_order_release);
         }
+        // Done by this thread; helpers count theirs off left_.
         int done = take_all(0);
         spin_wait wait;
         while (left_.load(std::memory_order_acquire) != done) wait.pause_once();
@@ -180,14 +181,16 @@ class task_runner::crew {
     static bool has_task(std::uint64_t ticket) { return (ticket & next_mask) < ticket >> 32; }
 
     std::vector<place> places_;
+    // Of the work that runs now, as run() got them.
     void* self_ = nullptr;
     void (*call_)(void*, int, int) = nullptr;
     alignas(64) std::atomic<int> left_{0};  // tasks that helpers have not reported
     std::atomic<bool> open_{false};
     std::atomic<int> here_{0};  // helpers at work
+    // Whether a task has thrown, and the first exception.
     std::atomic_flag failed_;
     std::exception_ptr failure_;
-    std::optional<tbb::task_group> helpers_;
+    std::optional<tbb::task_group> helpers_;  // from open() to close()
 };
 
 task_runner::task_runner(int slots)
@@ -197,6 +200,7 @@ task_runner::task_runner(int slots)
 task_runner::~task_runner() = default;
 
 void task_runner::run_parallel(int count, void* self, void (*call)(void*, int, int)) const {
+    // Within together() the helpers are there already.
     if (crew_->is_open()) return crew_->run(count, self, call);
     together([&] { crew_->run(count, self, call); });
 }

@@ -16,6 +16,7 @@ namespace {
 constexpr std::string_view heading = "This tool can be called from here on:\n";
 constexpr std::string_view blanks = " \t\r\n,";
 
+/// A tool that a prompt has already, so that the tool after it is a further one.
 tool_definition known_tool() {
     return {"known_tool_7f2c", "-", R"({"type":"object","properties":{}})"};
 }
@@ -67,6 +68,9 @@ class template_probe {
     const chat_template& family() const noexcept { return family_; }
 
   private:
+    /// The text by which a prompt grew for `tool`. Nothing when either could not be rendered, and
+    /// when the text lacks the tool's name or has a mark of a turn: then the tool is not in one
+    /// piece.
     std::optional<std::string> added(const std::optional<std::string>& less,
                                      const std::optional<std::string>& more,
                                      const tool_definition& tool) const {
@@ -103,6 +107,9 @@ std::size_t bytes_of(const tool_definition& tool) {
     return tool.name.size() + tool.description.size() + tool.parameters_json.size();
 }
 
+/// The text that defines a tool in a message. `opens`: it is the prompt's first tool, so the text
+/// also says how to call tools, where that can be had. Errors: bad_value when the tool is not
+/// valid, also where the template's own text is used.
 storage::result<std::string> text_of(const tool_definition& tool, bool opens,
                                      template_probe& probe) {
     auto plain = tool_text(tool);
@@ -115,10 +122,12 @@ storage::result<std::string> text_of(const tool_definition& tool, bool opens,
     return std::string(heading) + (item ? *item : *plain);
 }
 
+/// Whether both are written into the same text.
 bool same_text(const placed_tool& one, const placed_tool& other) {
     return one.message == other.message && one.part == other.part;
 }
 
+/// The text that a definition is written into; null when the conversation has no such text.
 std::string* text_at(conversation& chat, const placed_tool& place) {
     if (place.message >= chat.messages.size()) return nullptr;
     auto& parts = chat.messages[place.message].parts;
@@ -157,6 +166,7 @@ storage::result<void> write_placed_tools(conversation& chat, const chat_template
             auto text = text_of(placed[i].tool, i == 0 && chat.tools.empty(), probe);
             if (!text) return text.error();
             budget.charge_bytes(text->size());
+            // There is no text to write it into: the definition is only checked.
             if (told == nullptr) continue;
             const std::size_t at = std::clamp(placed[i].at, taken, told->size());
             made.append(*told, taken, at - taken).append(*text);

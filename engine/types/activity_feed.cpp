@@ -31,6 +31,7 @@ const char* to_string(agent_changed::change change) noexcept {
 
 void activity_feed::watch(bool starts) {
     if (watchers_.fetch_add(starts ? 1 : -1) + (starts ? 1 : -1) > 0) return;
+    // Nobody watches any more: what waits is dropped.
     take();
 }
 

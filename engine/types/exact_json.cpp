@@ -47,6 +47,7 @@ std::optional<decimal> decimal_of(std::string_view text) {
         std::int64_t exponent = 0;
         const char* end = text.data() + text.size();
         if (std::from_chars(text.data() + at, end, exponent).ec != std::errc()) return std::nullopt;
+        // Far beyond all doubles; so sums with `point` cannot overflow.
         if (exponent < -1'000'000'000 || exponent > 1'000'000'000) return std::nullopt;
         made.point += exponent;
     }
@@ -126,6 +127,7 @@ class value_builder {
         stack_.push_uint64(number);
         return true;
     }
+    // An integer comes here only beyond 64 bits, and a double would not keep its digits.
     bool on_double(double, json::string_view text, json::error_code& ec) {
         if (!may_add(ec)) return false;
         number_.append(text.data(), text.size());
@@ -166,8 +168,8 @@ class value_builder {
     }
 
     json::value_stack stack_;
-    std::string number_;
-    std::size_t values_left_;
+    std::string number_;       // the spelling so far of a number that came in parts
+    std::size_t values_left_;  // that may still be added
     bool too_many_ = false;
 };
 
@@ -196,6 +198,7 @@ double nearest_double(std::string_view number) {
     double nearest = 0;
     const char* end = number.data() + number.size();
     if (std::from_chars(number.data(), end, nearest).ec == std::errc()) return nearest;
+    // Out of range: so small that 0 is nearest, or beyond all doubles.
     const auto magnitude = decimal_of(number);
     if (magnitude && magnitude->point <= 0) return 0;
     return number.starts_with('-') ? std::numeric_limits<double>::lowest()
