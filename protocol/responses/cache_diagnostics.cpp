@@ -55,6 +55,7 @@ cache_comparison compare_with(const json::object& earlier, const std::string& mo
         made.changed = "model_changed";
         return made;
     }
+    // Of several fields that changed only the first is named.
     for (const compared_field& each : compared_fields) {
         if (member(earlier, each.first, each.then) == member(repeated, each.first, each.then))
             continue;
@@ -68,6 +69,7 @@ cache_comparison compare_with(const json::object& earlier, const std::string& mo
 json::object diagnostics_of(const cache_comparison& compared, const engine::prompt_usage& usage) {
     if (!compared.is_found) return {{"type", "comparison_response_not_found"}};
     // The last token of a prompt is computed again in any case.
+    // An earlier response without a count expects nothing, so it always counts as a hit.
     const int expected = std::min(compared.earlier_tokens, usage.prompt_tokens) - 1;
     if (usage.reused_tokens >= expected) return {{"type", "cache_hit"}};
     switch (usage.why) {

@@ -43,6 +43,7 @@ class compaction_collector final : public reply_collector {
 
     void on_admitted(const engine::admitted& event) override;
     void on_text(std::string_view text) override { summary_ += text; }
+    /// Calls are no part of a summary.
     void on_tool_call(std::string_view, std::string_view) override {}
     /// Errors: bad_value, when the model said nothing.
     result<std::string> on_finished(const engine::finished& event) override;
@@ -51,10 +52,10 @@ class compaction_collector final : public reply_collector {
     std::string id_;
     std::int64_t created_unix_;
     boost::json::array items_;
-    id_maker* ids_;
+    id_maker* ids_;  // not null
     engine::prompt_usage usage_;
     std::string agent_;
-    std::string summary_;
+    std::string summary_;  // what the model has said so far
 };
 
 }  // namespace semantic::protocol::responses

@@ -22,6 +22,7 @@ json::array checked_items(const json_cursor& list, const response_limits& limits
     return list.ok() ? list.value().as_array() : json::array();
 }
 
+/// The member metadata; empty where there is none.
 json::object metadata_at(const json_cursor& root) {
     auto field = root.find("metadata");
     return field ? field->as_object() : json::object();
@@ -33,6 +34,7 @@ json::value read(std::string_view text) {
     return value ? std::move(*value) : json::value();
 }
 
+/// The items of a conversation; none where they cannot be read.
 json::array items_in(const kept_response& one) {
     const json::value items = read(one.input);
     return items.is_array() ? items.get_array() : json::array();
@@ -120,6 +122,7 @@ result<kept_response> without_item(const kept_response& one, std::string_view id
 
 std::string conversation_body(const kept_response& one) {
     json::value body = read(one.body);
+    // Its record has an output, as those of responses do; clients see none.
     if (body.is_object()) body.get_object().erase("output");
     return to_text(body);
 }

@@ -29,6 +29,7 @@ role parse_role(const json_cursor& item) {
     if (text == "system" || text == "developer") return role::system;
     field.fail(errc::bad_value,
                R"(must be "user", "assistant", "system" or "developer", is )" + quoted(text));
+    // The complaint refuses the request, whatever the role here.
     return role::user;
 }
 
@@ -44,6 +45,7 @@ std::optional<std::string> parse_part(const json_cursor& part, const history_pos
     return read_medium(part, medium, position);
 }
 
+/// Reads a text, or a list of parts, as texts. Complains of too many parts.
 std::vector<std::string> parse_content(const json_cursor& content, const response_limits& limits,
                                        const history_position& position) {
     return openai::parse_texts(content, limits.parts_per_item_max, position,
@@ -65,6 +67,7 @@ std::string parse_output(const json_cursor& output, const response_limits& limit
     return to_text(value);
 }
 
+/// Whether the item has this member, as a text that is not empty.
 bool has_text(const json_cursor& item, const char* key) {
     auto field = item.find(key);
     return field && field->value().is_string() && !field->as_string().empty();
@@ -76,6 +79,7 @@ bool is_clients_call(const json_cursor& item, std::string_view type) {
     return type.ends_with("_call") && has_text(item, "call_id");
 }
 
+/// Whether the item is the output of a call that the client ran.
 bool is_clients_output(const json_cursor& item, std::string_view type) {
     return type.ends_with("_output") && has_text(item, "call_id");
 }
@@ -212,6 +216,8 @@ class conversation_builder {
         // At the reference: the kept item has no place in the body.
         if (complaint) item.fail(complaint->code, complaint->message);
     }
+    /// Adds a message. What the model said joins its last message; system texts are counted in
+    /// add_system().
     void add_message(const json_cursor& item) {
         const role from = parse_role(item);
         std::vector<std::string> texts = parse_content(item.at("content"), limits_, position_);
@@ -235,6 +241,7 @@ class conversation_builder {
         if (summary->replaces_all) return replace_all(summary->text, item);
         add_user(std::string(summary_head) + summary->text);
     }
+    /// The model's name of the called tool, flat where it is in a namespace.
     std::string name_of_call(const json_cursor& item) const {
         const std::string name = read_call_name(item, limits_.name_bytes_max);
         auto space = item.find("namespace");
@@ -333,6 +340,7 @@ std::string text_arguments(std::string_view text) { return to_text(json::object{
 
 namespace {
 
+/// The kind of an item, which decides from where on pictures are refused.
 message_kind kind_of(const json_cursor& item) {
     const auto type = item.find("type");
     const bool has_type = type && type->value().is_string();
@@ -360,6 +368,7 @@ read_input parse_input(const json_cursor& root, const input_context& context,
             if (!complaint) chat.add_kept(json_cursor(each, "", complaint));
         });
         if (!found) complaint = found.error();
+        // hand_over is only set together with the field's place.
         if (complaint)
             context.earlier.place->fail(complaint->code, complaint->message, complaint->error_code);
     }
@@ -389,6 +398,7 @@ read_input parse_input(const json_cursor& root, const input_context& context,
 }
 
 void check_items(const json_cursor& list, const response_limits& limits) {
+    // Nothing is kept, no tool is read, and no answer is wanted: only the items' forms are checked.
     const earlier_items nothing;
     const kept_sources none;
     const tool_names names;

@@ -54,6 +54,7 @@ const json::value* field_of(const json::value& object, std::string_view key) {
     return object.is_object() ? object.get_object().if_contains(key) : nullptr;
 }
 
+/// The error of a record that is damaged, or that another version wrote.
 failure unreadable(std::string_view fault) {
     return fail(errc::bad_value, "the record of a response " + std::string(fault));
 }
@@ -86,12 +87,14 @@ std::optional<storage::charged_bytes> charge_for(std::string_view text,
     return std::optional<storage::charged_bytes>(std::in_place, *budget, parsing_bytes(text));
 }
 
+/// Parses a kept list of items. Errors: bad_value when it is none.
 result<json::value> read_list(const kept_response& kept, const std::string& text) {
     auto list = parse_json(text, json_limits{});
     if (!list || !list->is_array()) return unreadable("cannot be read: " + kept.id);
     return list;
 }
 
+/// Parses a kept response, which has a list `output`. Errors: bad_value when it has none.
 result<json::value> read_body(const kept_response& kept) {
     auto said = parse_json(kept.body, json_limits{});
     const json::value* output = said ? field_of(*said, "output") : nullptr;
@@ -231,6 +234,7 @@ std::size_t memory_of(const json::value& value) {
 
 result<void> read_items(const kept_response& kept, const item_reader& read,
                         storage::work_budget* budget) {
+    // In a block, so that the input is freed, and its charge given back, before the body is parsed.
     {
         const auto charged = charge_for(kept.input, budget);
         const auto asked = read_list(kept, kept.input);
@@ -276,6 +280,8 @@ const json::value* item_finder::find_in(item_list& list, const kept_response& ke
         list.items.clear();
         list.whole = nullptr;
         list.charged.reset();
+        // Also set where the text cannot be read, so that it is not parsed again for each
+        // reference.
         list.response_id = kept.id;
         if (budget_ != nullptr) {
             budget_->charge_steps(text.size() / parsed_bytes_a_step + 1);

@@ -49,6 +49,7 @@ std::string named_tool(const json_cursor& named, const response_request& request
     return request.names.only_flat_of(name).value_or(name);
 }
 
+/// Whether the client names a whole namespace of tools.
 bool is_namespace(const json_cursor& named) {
     auto type = named.find("type");
     return type && type->value() == "namespace";
@@ -86,6 +87,7 @@ void parse_allowed(const json_cursor& choice, const response_limits& limits, boo
     for (std::size_t i = 0; i < count; ++i) {
         const json_cursor tool = list.item(i);
         const std::string name = string_at(tool, "name");
+        // A namespace that is named again adds nothing, and its tools would be compared once more.
         if (is_namespace(tool) && !spaces.insert(name).second) continue;
         const std::vector<std::string> names = named_tools(tool, request);
         const auto is_known = [&](const std::string& each) { return known.contains(each); };
@@ -126,6 +128,7 @@ void parse_tool_choice(const json_cursor& root, const response_limits& limits,
     if (!is_own_tool(type))
         return choice->at("type").fail(errc::unsupported,
                                        "this server runs no tools itself, such as " + quoted(type));
+    // A tool that is chosen by name is called once.
     set_tool_use(request, tool_use::always, false, named_tool(*choice, request), *choice);
 }
 
@@ -146,6 +149,7 @@ void parse_text_form(const json_cursor& root, response_request& request) {
     }
 }
 
+/// Reads reasoning.effort.
 void parse_reasoning(const json_cursor& root, response_request& request) {
     auto reasoning = root.find("reasoning");
     if (!reasoning) return;
@@ -174,6 +178,7 @@ void parse_include(const json_cursor& root, const response_limits& limits,
 void parse_most_calls(const json_cursor& root, response_request& request) {
     auto field = root.find("max_tool_calls");
     if (!field) return;
+    // A bound that no answer reaches.
     const auto most = static_cast<std::size_t>(field->as_integer(1, 1'000'000));
     request.tool_calls_max = std::min(request.tool_calls_max.value_or(most), most);
 }
@@ -252,6 +257,7 @@ void parse_keeping(const json_cursor& root, response_request& request) {
     if (options && flag_at(*options, "prewarm")) request.generates = false;
 }
 
+/// Whether the item is a summary, or asks for one.
 bool is_compaction(const json::value& item) {
     const json::object* object = item.if_object();
     const json::value* type = object != nullptr ? object->if_contains("type") : nullptr;

@@ -22,6 +22,7 @@ namespace json = boost::json;
 
 namespace {
 
+/// Whether a limit ended the answer.
 bool is_cut(engine::stop_reason why) {
     return why == engine::stop_reason::max_tokens || why == engine::stop_reason::context_full;
 }
@@ -280,6 +281,7 @@ std::string response_stream::on_tool_call(std::string_view name, std::string_vie
 
 std::string response_stream::on_call_begun(std::string_view name) {
     if (state_ != state::open) return {};
+    // Without an open item its arguments are left out, too.
     if (options_.tool_calls_max && calls_ >= *options_.tool_calls_max) return {};
     const bool takes_text = options_.text_tools.contains(std::string(name));
     space_.drop();
@@ -305,6 +307,7 @@ std::string response_stream::on_call_arguments(std::string_view json) {
 
 std::string response_stream::on_call_ended(bool is_whole) {
     if (state_ != state::open || !has_open_call()) return {};
+    // A call that was cut off does not count against tool_calls_max.
     calls_ += is_whole ? 1 : 0;
     return close(is_whole ? "completed" : "incomplete");
 }
@@ -361,6 +364,7 @@ std::string response_stream::on_cancelled() {
 std::string response_stream::not_kept(std::string bytes) {
     if (state_ != state::ended) return bytes;
     response_["store"] = false;
+    // The last event was not sent as a part of `bytes`: nothing can be corrected there.
     if (bytes.size() < last_bytes_) return bytes;
     bytes.resize(bytes.size() - last_bytes_);
     // The event is sent again under its number.
@@ -375,10 +379,12 @@ std::string response_stream::ping() const {
 
 result<std::string> response_collector::on_finished(const engine::finished& event) {
     if (auto f = unfinished(event)) return *f;
+    // The events are not needed: the response has what they say.
     stream_.on_finished(event);
     return to_text(stream_.response());
 }
 
+// The body is made again from the response, so the one that was made is dropped.
 std::string response_collector::not_kept(std::string) {
     stream_.not_kept({});
     return to_text(stream_.response());

@@ -133,21 +133,21 @@ class response_stream final : public reply_stream {
     reply_options options_;
     id_maker* ids_;
     state state_ = state::fresh;
-    bool is_queued_ = false;
+    bool is_queued_ = false;  // on_queued() has sent its events
     std::int64_t sequence_ = 0;
     std::string_view last_type_;  // of the last event
     std::size_t last_bytes_ = 0;  // which has so many
     engine::prompt_usage usage_;
-    std::string agent_;
-    boost::json::object response_;
-    boost::json::array output_;  // items that have ended
-    std::optional<item> open_;
-    boost::json::array scores_;  // not yet shown
+    std::string agent_;             // the agent whose memory it uses
+    boost::json::object response_;  // in its present state
+    boost::json::array output_;     // items that have ended
+    std::optional<item> open_;      // the item that is being written, if any
+    boost::json::array scores_;     // not yet shown
     shown_space space_;
-    std::string summary_;  // of a conversation that is compacted
-    std::string replacing_summary_;
-    bool is_behind_call_ = false;
-    std::size_t calls_ = 0;  // whole ones
+    std::string summary_;            // of a conversation that is compacted
+    std::string replacing_summary_;  // see put_summary()
+    bool is_behind_call_ = false;    // nothing was said since the last call
+    std::size_t calls_ = 0;          // whole ones
     int thinking_tokens_ = 0;
 };
 

@@ -81,6 +81,7 @@ void tool_list_reader::add_namespace(const json_cursor& holder) {
         }
         engine::tool_definition definition = parse_definition(tool, type);
         auto flat = names_.add(space, definition.name);
+        // An item may repeat a tool, which keeps its flat name.
         if (!flat && !is_late_) return refuse_name(tool, definition.name);
         definition.name = flat ? *std::move(flat) : names_.flat_of(space, definition.name);
         take(tool, type, std::move(definition));

@@ -44,7 +44,7 @@ class tool_names {
     // Both ways between the model's names and the client's, which are a namespace and a name.
     std::map<std::string, spaced_name, std::less<>> by_flat_;
     std::map<std::pair<std::string, std::string>, std::string> flat_by_names_;
-    std::set<std::string> taken_;
+    std::set<std::string> taken_;  // all flat names, and those of tools in no namespace
     std::map<std::string, std::size_t> next_number_;  // of a flat name that was taken
 };
 
