@@ -54,6 +54,7 @@ int count_step(pcre2_callout_block*, void* data) {
 }  // namespace
 
 std::string choice_pattern::last_choice(std::string_view text, storage::work_budget& budget) const {
+    // What is left of the budget.
     step_count count{0, budget.maximum().steps - budget.steps()};
     pcre2_match_data* data = pcre2_match_data_create_from_pattern(code_->code, nullptr);
     pcre2_match_context* context = pcre2_match_context_create(nullptr);

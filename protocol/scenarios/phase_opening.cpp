@@ -62,6 +62,7 @@ std::string quote(const scenario& scenario, const reference& quoted, const sessi
     return out;
 }
 
+/// Whether the agent of this key is in the phase.
 bool has(const phase& phase, std::string_view key) {
     return std::ranges::find(phase.agents, key) != phase.agents.end();
 }
@@ -145,6 +146,7 @@ std::string quoted_for(const scenario& scenario, std::string_view text, const ph
     const std::size_t own = coordination::characters(text);
     // What the text itself takes, without its references, which are replaced.
     left -= std::min(left, own);
+    // The references themselves are replaced, so their characters are free.
     for (const reference& each : references) left += each.end - each.begin;
     std::set<std::string> full;  // phases of which nothing has a place any more
     std::string out;

@@ -20,6 +20,7 @@ constexpr std::string_view record_kind = "scenario_run";
 // No bound: this server wrote the record, within its own bounds.
 constexpr std::size_t anything = std::numeric_limits<std::size_t>::max();
 
+// A record's fields, before the scenario is parsed.
 struct raw_run {
     std::string id, yaml, request;
 };

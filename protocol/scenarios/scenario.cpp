@@ -19,6 +19,7 @@ using coordination::characters;
 
 constexpr std::array roles{"participant", "observer", "narrator", "judge", "moderator", "critic"};
 constexpr std::array outcome_names{"parse_choice", "vote_tally", "summary"};
+// Bounds of one map, and of the labels of an outcome or a payoff.
 constexpr std::size_t keys_max = 1'000;
 constexpr std::size_t labels_max = 30;
 
@@ -126,6 +127,7 @@ class place {
             return out;
         }
         for (const auto& each : node_) {
+            // A key that is no text is an empty one, which is refused where it is read.
             const std::string key = each.first.IsScalar() ? each.first.Scalar() : std::string();
             out.emplace_back(key,
                              place(each.second, path_ + "." + key, fault_, line_of(each.first)));
@@ -190,7 +192,7 @@ class place {
 
     YAML::Node node_;
     std::string path_;
-    std::optional<failure>& fault_;
+    std::optional<failure>& fault_;  // the first complaint, shared by all places
     int line_;
 };
 
@@ -394,6 +396,7 @@ result<scenario> parse_scenario(std::string_view yaml) {
         return made;
     } catch (const YAML::Exception& error) {
         return fail(errc::bad_value,
+                    // Errors without a place have the line -1.
                     "line " + std::to_string(std::max(error.mark.line, 0) + 1) + ": " + error.msg);
     }
 }
