@@ -62,6 +62,7 @@ json::object status_object(const session& s) {
 
 /// Returns: a line of the transcript as clients see it.
 json::object message_object(const session& s, const line& l) {
+    // A line of no agent has a name of its own, or is the system's.
     std::string id = "system", name = l.sender_name.empty() ? "System" : l.sender_name;
     if (l.sender != nobody) {
         id = agent_at(s, l.sender).id;
@@ -134,6 +135,7 @@ turn_request read_turn(const json_cursor& root, bool is_round, const request_lim
         auto field = root.find(key);
         if (!field) continue;
         if (is_round) field->fail(errc::bad_value, "a round has its own order; name it in a turn");
+        // One of the two fields that were asked for above.
         (key == std::string_view("agent_id") ? out.wish.agent_id : out.wish.to_agent_id) =
             std::string(field->as_string());
     }

@@ -90,7 +90,7 @@ class messages_body {
     session names_;
     int viewer_;
     std::string body_;
-    std::size_t count_ = 0;
+    std::size_t count_ = 0;  // lines so far, for the commas
 };
 std::string turn_body(const session& s, const turn_report& report);
 std::string round_body(const session& s, std::span<const turn_report> reports);

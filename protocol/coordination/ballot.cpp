@@ -140,6 +140,7 @@ bool settle(session& s, std::size_t index, const std::string& line_id) {
     const bool votes_again = s.decides == decision_mode::consensus && !votes.winner &&
                              asked.ballots < consensus_ballots_max;
     if (votes_again) {
+        // The votes are dropped: all are asked again.
         apply(s, told{line_id, "Vote on \"" + asked.text + "\": " + counted(votes) +
                                    ". There is no agreement yet: all vote again."});
         asked.votes.clear();

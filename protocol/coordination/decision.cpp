@@ -22,6 +22,7 @@ counts first_places(const question& asked) {
     counts places;
     for (const std::string& choice : asked.choices) places[choice] = 0;
     for (const vote& one : asked.votes) {
+        // A vote for what is no choice counts nowhere.
         const auto place = places.find(one.choice);
         if (place != places.end()) ++place->second;
     }
@@ -101,6 +102,7 @@ void decide_by_run_off(const question& asked, tally& out) {
     std::vector<std::size_t> left;
     for (std::size_t i = 0; i < asked.choices.size(); ++i) left.push_back(i);
     std::vector<places_of_count> history;
+    // Ends: each count drops a choice, and the last one left has more than half.
     while (true) {
         places_of_count& count = history.emplace_back(asked.choices.size(), 0);
         int counted = 0;

@@ -175,6 +175,7 @@ result<turn_plan> wished_turn(const session& s, turn_plan plan, const turn_wish&
         if (*speaker != plan.agent && !may_choose)
             return fail(errc::conflict, "it is not the turn of agent " + *wish.agent_id,
                         "agent_id");
+        // Another speaker: the cue and the hearer were those of the turn in order.
         if (*speaker != plan.agent) plan = {*speaker};
     }
     if (s.form != topology::whisper) return plan;
@@ -256,6 +257,7 @@ result<turn_plan> next_turn(const session& s, const turn_wish& wish,
 std::vector<turn_plan> rest_of_round(const session& s) {
     std::vector<turn_plan> plans;
     auto first = next_turn(s, {});
+    // A session that is over has no further turns.
     if (!first) return plans;
     plans.push_back(std::move(*first));
     if (s.form != topology::broadcast) return plans;

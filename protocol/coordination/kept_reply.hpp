@@ -53,6 +53,7 @@ class replayed_events {
   private:
     const kept_reply& kept_;
     std::vector<shown_agent> agents_;
+    // The next event: its turn, and its number within the turn.
     std::size_t turn_ = 0;
     std::size_t event_ = 0;   // of the turn: its start, its tokens, its end
     std::size_t so_far_ = 0;  // bytes of the turn's text that are out

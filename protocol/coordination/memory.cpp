@@ -221,6 +221,7 @@ prompt prompt_aside(const session& s, const memory& memory, int agent, std::stri
 }
 
 bool remember(memory& memory, const agent& speaker, std::string reading, std::string answer) {
+    // The engine appends the text to memory that is not known here, so no exchange is kept.
     if (memory.has_older) return true;
     // No exchange: the agent reads the same lines again at its next turn.
     if (trimmed(answer).empty()) return false;

@@ -81,6 +81,7 @@ agent parse_agent(const json_cursor& item, const session& so_far,
     return one;
 }
 
+/// Reads the agents one by one, since each name is compared with those before it.
 void parse_agents(const json_cursor& root, const std::function<std::string()>& new_agent_id,
                   session& opened) {
     const json_cursor list = root.at("agents");
@@ -231,6 +232,7 @@ session open_session(opening wanted, const std::function<bool(const agent&)>& re
             add_line(made, std::move(one));
         }
     }
+    // Of no agent, and seen by all.
     if (!wanted.initial_prompt.empty()) {
         line one{line_id()};
         one.text = std::move(wanted.initial_prompt);

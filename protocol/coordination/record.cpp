@@ -150,6 +150,7 @@ json::object to_json(const memory& m) {
 
 // Reading: every field must be there, as to_json() wrote it.
 
+// A field that is missing gives `low` here; the complaint ends the reading.
 int integer_at(const json_cursor& object, std::string_view key, int low, int high) {
     const json_cursor field = object.at(key);
     if (!field.ok()) return low;
@@ -230,6 +231,7 @@ line read_line(const json_cursor& c, int agents) {
     return l;
 }
 
+/// Reads a vote; are_votes_of() checks it with its question.
 vote read_vote(const json_cursor& c, int agents) {
     vote v;
     v.id = string_at(c, "id");
@@ -239,6 +241,7 @@ vote read_vote(const json_cursor& c, int agents) {
     return v;
 }
 
+/// Reads a question, and measures it: its bytes are not in the record.
 question read_question(const json_cursor& c, int agents) {
     question q;
     q.text = string_at(c, "text");
@@ -252,6 +255,7 @@ question read_question(const json_cursor& c, int agents) {
     return q;
 }
 
+/// Complains of a record of another format or kind.
 void check_format(const json_cursor& root, std::string_view kind) {
     if (integer_at(root, "format", 0, count_max) != record_format)
         root.place("format").fail(errc::bad_value, "is another format than this server's");
@@ -388,6 +392,7 @@ auto parts_of(const json_cursor& place, const std::vector<stored_part>& parts,
     return all;
 }
 
+/// Reads the names of parts; a record that has none lacks the field.
 std::vector<stored_part> parts_at(const json_cursor& object, std::string_view key) {
     if (!object.find(key)) return {};
     return list_at(object, key, [](const json_cursor& one) {
@@ -397,6 +402,7 @@ std::vector<stored_part> parts_at(const json_cursor& object, std::string_view ke
     });
 }
 
+/// Reads a turn as it was streamed. Complains where its pieces are not the whole text.
 streamed_turn read_streamed(const json_cursor& c, int agents) {
     streamed_turn turn;
     turn.agent = integer_at(c, "agent", 0, agents - 1);

@@ -53,6 +53,7 @@ void add_line(session& s, line spoken) {
     s.lines.push_back(std::move(spoken));
 }
 
+/// Agents keep their counts of messages, although the copy has no lines; line_bytes is 0.
 session without_lines(const session& s) {
     // Field by field, so that the lines are never copied; line_bytes stays 0.
     session copy;
@@ -106,6 +107,7 @@ int coordinator_of(const session& s) {
 
 void apply(session& s, const said& event) {
     agent& speaker = agent_at(s, event.agent);
+    // An empty answer takes its turn and leaves no line.
     if (!event.text.empty()) {
         line spoken{event.line_id, event.agent};
         spoken.text = event.text;
@@ -119,6 +121,7 @@ void apply(session& s, const said& event) {
     }
     if (event.is_remembered) apply(s, heard{event.agent, event.reads});
     speaker.last_turn = s.turn;
+    // The hearer of a whisper owes an answer; an answer itself is owed none.
     if (s.form == topology::whisper) {
         const bool answers = s.owes_answer == event.agent;
         if (!answers) ++s.whispers_begun;
