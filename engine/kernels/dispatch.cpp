@@ -49,6 +49,7 @@ struct choices {
     }
 };
 
+/// What this machine can run; asked once, since it does not change.
 const choices& available() noexcept {
     static const choices all = [] {
         choices found;

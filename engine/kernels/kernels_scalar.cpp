@@ -321,6 +321,7 @@ void convolve(const float* const* columns, int taps, const float* weights, const
     }
 }
 
+/// Both tables have the same functions; `portable` only leaves float matrices to BLAS.
 constexpr kernel_table make_table(const char* name, bool float_by_blas) {
     return {name,
             float_by_blas,

@@ -205,6 +205,8 @@ void task_runner::run_parallel(int count, void* self, void (*call)(void*, int, i
     together([&] { crew_->run(count, self, call); });
 }
 
+/// Opens the crew for the body, and closes it also when that throws. Isolated, so that a wait in
+/// the body takes no other task of the arena.
 void task_runner::run_together(void* self, void (*call)(void*)) const {
     tbb::this_task_arena::isolate([&] {
         crew_->open();

@@ -33,6 +33,7 @@ constexpr std::string_view instructions =
 /// The most of a tool's output, so that one does not fill the context.
 constexpr int output_tokens_max = 10'000;
 
+/// The efforts that a client may choose; none where the model knows no effort.
 json::array reasoning_levels(const model_card& model) {
     struct level {
         const char* effort;

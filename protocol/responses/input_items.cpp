@@ -180,6 +180,8 @@ class conversation_builder {
     read_input take() { return {std::move(chat_), excess_}; }
 
   private:
+    /// Adds an item by its type; without one it is a message. All but messages and references end
+    /// the opening, whose first system text becomes that of the conversation.
     void add_item(const json_cursor& item) {
         item.as_object();
         const std::string type = item.find("type") ? string_at(item, "type") : "message";

@@ -241,6 +241,8 @@ void response_stream::on_scores(std::span<const engine::token_scores> scores) {
     openai::append_scores(scores_, scores);
 }
 
+/// Shows a piece of the answer, in a new message unless one is open. White space after a call waits
+/// until text follows.
 std::string response_stream::on_text(std::string_view text) {
     if (state_ != state::open) return {};
     if (options_.compacts) {

@@ -76,6 +76,7 @@ constexpr std::string_view digit = R"(\p{N})";
 constexpr std::string_view three_digits = R"(\p{N}{1,3})";
 
 using names = std::vector<std::string_view>;
+// See gguf_pipeline::plain.
 const names qwen_plain = {"<|fim_*",      "<|repo_name|>",   "<|file_sep|>",     "<tool_call>",
                           "</tool_call>", "<tool_response>", "</tool_response>", "<think>",
                           "</think>",     "<｜User｜>",      "<｜Assistant｜>"};

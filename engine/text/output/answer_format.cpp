@@ -121,6 +121,7 @@ std::string_view name_of(thinking_format format) noexcept {
     return "none";
 }
 
+/// Of each table the first row that fits counts.
 answer_format found_in_template(std::string_view source) {
     const auto in_source = [&](std::string_view mark) {
         return source.find(mark) != std::string_view::npos;

@@ -83,6 +83,7 @@ class layout {
 
 void append(std::string& out, const boost::json::value& json, layout& parts);
 
+// These call each other as deep as the JSON is nested, which its parser has bounded.
 void append_array(std::string& out, const boost::json::array& array, layout& parts) {
     if (array.empty()) {
         out += "[]";

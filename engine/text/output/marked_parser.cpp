@@ -71,6 +71,8 @@ class marked_parser final : public output_parser {
     /// Where the parser is: in text, in a marked call, after one, in a bare call, or after one.
     enum class stage { text, call, after_call, bare, after_bare };
 
+    // Each round ends the call that is open. Where it was none, the text after it may begin
+    // another.
     std::vector<answer_piece> end(bool was_cut) override {
         std::vector<answer_piece> out;
         is_ending_ = true;
@@ -312,6 +314,8 @@ class marked_parser final : public output_parser {
 
     /// What follows a fence: an object, something else, or too little to decide.
     enum class fence_head { call, other, open };
+    /// Reads what follows a fence; a word such as "json" may come before the object, which begins a
+    /// line.
     static fence_head head_of_fence(std::string_view text) {
         if (fence.starts_with(text)) return fence_head::open;
         text.remove_prefix(fence.size());

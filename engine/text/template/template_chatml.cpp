@@ -28,6 +28,7 @@ void append_assistant(marked_text& out, const template_message& from) {
 
 }  // namespace
 
+/// The system text first, with the tools if there are any; then the turns, and the answer's begin.
 result<marked_text> render_chatml(const template_input& input) {
     const auto& messages = input.messages;
     marked_text out;

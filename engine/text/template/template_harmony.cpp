@@ -210,6 +210,8 @@ result<void> append_assistant(marked_text& out, const template_input& input, std
 
 }  // namespace
 
+/// Errors: bad_value for a day that is none, a second system text, several calls in a message, a
+/// result without a call, and from tools.
 result<marked_text> render_harmony(const template_input& input) {
     const auto day = day_of(input.options);
     if (!day) return day.error();

@@ -83,6 +83,8 @@ result<marked_text> render_llama30(const template_input& input) {
     return out;
 }
 
+/// Errors: bad_value for a day that is none, for tools without a first message of the user, and for
+/// several calls in a message.
 result<marked_text> render_llama3(const template_input& input) {
     const auto day = day_of(input.options);
     if (!day) return day.error();

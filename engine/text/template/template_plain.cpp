@@ -28,6 +28,7 @@ result<marked_text> render_deepseek2(const template_input& input) {
     return out;
 }
 
+/// Errors: bad_value for tools, and for turns that do not alternate.
 result<marked_text> render_gemma3(const template_input& input) {
     if (has_tools(input)) return no_tools_in("gemma3");
     const auto& messages = input.messages;

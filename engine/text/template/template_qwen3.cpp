@@ -81,6 +81,7 @@ void append_assistant(marked_text& out, const template_message& from, bool may_t
 
 }  // namespace
 
+/// Errors: bad_value from a tool whose parameters are no JSON object.
 result<marked_text> render_qwen3(const template_input& input) {
     const auto& messages = input.messages;
     marked_text out;

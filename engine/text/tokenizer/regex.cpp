@@ -140,6 +140,7 @@ result<regex> regex::literal(std::string_view text) {
     std::string quoted;
     for (const char c : text) {
         const auto byte = static_cast<unsigned char>(c);
+        // All other ASCII is escaped: PCRE2 then takes it as the character itself.
         const bool plain = byte >= 0x80 || (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') ||
                            (c >= 'A' && c <= 'Z') || byte < 0x20;
         if (!plain) quoted += '\\';
@@ -159,6 +160,7 @@ class match_state {
           context(pcre2_match_context_create(nullptr)),
           stack(pcre2_jit_stack_create(std::size_t{64} << 10, std::size_t{64} << 20, nullptr)) {
         pcre2_jit_stack_assign(context, nullptr, stack);
+        // No match may be lost to a limit: find_all() could not say so.
         pcre2_set_match_limit(context, std::numeric_limits<std::uint32_t>::max());
         pcre2_set_depth_limit(context, std::numeric_limits<std::uint32_t>::max());
     }
@@ -192,6 +194,7 @@ void regex::find_all(std::string_view text,
     while (at <= text.size()) {
         int found = match_at(at, after_empty > at ? PCRE2_NOTEMPTY_ATSTART : 0);
         if (found == PCRE2_ERROR_JIT_STACKLIMIT) found = match_at(at, PCRE2_NO_JIT);
+        // No further match. An error, such as too little memory, counts as none, too.
         if (found < 0) return;
         const PCRE2_SIZE* bounds = pcre2_get_ovector_pointer(state.data);
         if (bounds[1] > bounds[0]) matches.emplace_back(bounds[0], bounds[1]);

@@ -286,6 +286,7 @@ void tokenizer::impl::finish() {
     bytes_per_token_max = widest_token();
 }
 
+/// Reads the parts in an order in which each has what it needs. Errors: corrupt; incompatible.
 result<std::unique_ptr<tokenizer::impl>> tokenizer::impl::build(std::string_view tokenizer_json) {
     boost::system::error_code error;
     const boost::json::value file = boost::json::parse(tokenizer_json, error);

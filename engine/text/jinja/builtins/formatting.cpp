@@ -56,6 +56,7 @@ class percent {
         }
     }
 
+    /// Formats the whole text. Fails when arguments are left over.
     value run() {
         left_.spend_text(text_.size());
         for (;;) {

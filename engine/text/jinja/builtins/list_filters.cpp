@@ -96,6 +96,7 @@ value reverse(const value& input, const arguments& all, budget& left) {
     return make_generator(std::move(out));
 }
 
+/// The pairs of a dict; none of an undefined value, and an error for all else.
 value items(const value& input, const arguments& all, budget& left) {
     expect_no_arguments("items", all);
     if (input.is_undefined()) return make_generator({});

@@ -11,6 +11,8 @@ namespace semantic::engine::jinja {
 
 namespace {
 
+/// The keys, values or pairs of a dict, by `form`. Requires: `self` is a dict, as for all its
+/// methods.
 value dict_view(const value& self, const arguments& all, budget& left, list_form form) {
     expect_no_arguments("a view of a dict", all);
     const auto& pairs = self.as_dict()->items;
@@ -165,6 +167,7 @@ std::optional<value> bound_method(const value& self, std::string_view name) {
     return make_callable(std::string(name), call, self);
 }
 
+/// A member of `loop`; nothing for other names.
 std::optional<value> loop_attribute(const loop_object& loop, std::string_view name) {
     const auto& items = loop.items->items;
     const std::size_t index = loop.index0;

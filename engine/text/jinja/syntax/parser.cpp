@@ -60,6 +60,7 @@ void parser::syntax(std::string message) const {
     throw stopped{error_kind::syntax, std::move(message), now().at, true};
 }
 
+/// A token as error messages name it.
 std::string parser::described(const token& one) {
     switch (one.kind) {
         case token_kind::end:
@@ -284,6 +285,7 @@ statement parser::filter_block() {
     return out;
 }
 
+/// with a = x, b = y: targets and values, as many of each.
 statement parser::with_statement() {
     statement out = made(statement_kind::with);
     take();

@@ -151,6 +151,7 @@ class printer {
         write(close);
     }
 
+    /// Prints a list by its form; the items of a generator are not used up, and not shown.
     void print_list(const list_object& list) {
         switch (list.form) {
             case list_form::list:
@@ -212,6 +213,8 @@ class json_printer {
   public:
     json_printer(const json_format& format, budget& left) : format_(format), left_(left) {}
 
+    /// Prints a value. Fails for those that JSON lacks: undefined ones, functions, ranges and
+    /// generators.
     void print(const value& v) {
         left_.spend();
         if (const auto* text = v.as_text()) {
@@ -251,6 +254,7 @@ class json_printer {
     void write(std::string_view text) { out_.append(text, false); }
     void write(const marked_text& text) { out_.append(text); }
 
+    /// Prints a text between quotes. Bytes of content stay content, escaped or not.
     void quote(const marked_text& text) {
         left_.spend_growth(out_.size(), 4 * text.size());
         write("\"");

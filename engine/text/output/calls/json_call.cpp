@@ -280,6 +280,8 @@ class list_reader : public headed_reader {
     }
 
   protected:
+    /// Of the first call "[" or nothing may come in front; of a later one the comma in a list, and
+    /// nothing among loose objects.
     std::unique_ptr<call_reader> read_head(std::string_view head) override {
         head = without_space(head);
         const std::string_view before = position_ == position::listed ? "," : "[";
@@ -315,6 +317,8 @@ class mistral_reader final : public list_reader {
     }
 
   private:
+    /// A list's object, as in list_reader; or a name, whose call has its arguments alone in the
+    /// object.
     std::unique_ptr<call_reader> read_head(std::string_view head) override {
         if (auto object = list_reader::read_head(head)) return object;
         head = without_space(head);
@@ -340,6 +344,7 @@ class deepseek_reader final : public headed_reader {
     std::span<const std::string_view> closers() const override { return deepseek_closers; }
 
   private:
+    /// The name is after the separator if something is there, and else before it.
     std::unique_ptr<call_reader> read_head(std::string_view head) override {
         head = without_space(head);
         if (head.starts_with(deepseek_begin)) head.remove_prefix(deepseek_begin.size());

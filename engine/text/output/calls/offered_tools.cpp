@@ -35,6 +35,7 @@ const json::object* properties_of(const json::value& schema) {
 constexpr std::uint8_t null_type = 1, boolean_type = 2, string_type = 4, array_type = 8,
                        object_type = 16, number_type = 32, integer_type = 64;
 
+/// The bit of a value's type.
 std::uint8_t type_of(const json::value& value) {
     switch (value.kind()) {
         case json::kind::null:

@@ -275,6 +275,7 @@ class python_reader final : public call_reader {
         return false;
     }
 
+    /// Begins a value: a text, a list, tuple or dict, or a word, which may be a number.
     void begin_value(char c) {
         if (c == '"' || c == '\'') return begin_text(c);
         if (c == '[' || c == '(' || c == '{') {
