@@ -2,12 +2,14 @@
 #include "engine/model/weights/rounding_correction.hpp"
 
 #include "engine/types/area.hpp"
+#include "storage/types/assert.hpp"
 
 namespace semantic::engine {
 
 namespace {
 
-constexpr std::size_t jobs_max = 3;  // q, k, v
+// q, k and v, or a delta rule's inputs, gates, rates and steps.
+constexpr std::size_t jobs_max = 4;
 
 }  // namespace
 
@@ -28,10 +30,12 @@ void rounding_correction::add(std::span<const linear_job> jobs, float* x, int co
     float* to = more_.data();
     for (const linear_job& job : jobs) {
         if (!job.weights->quantized()) continue;
+        ASSERT(found < jobs_max);
         targets[found] = job.y;
         more[found++] = {job.weights, to, job.ldy};
         to += area(rows_max_, job.weights->rows);
     }
+    ASSERT(to <= more_.data() + more_.count());
     if (found == 0) return;
     const int groups = cols / group_size;
     // Replaces each row of x by the error of its rounding.

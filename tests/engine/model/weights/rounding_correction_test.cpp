@@ -91,5 +91,25 @@ TEST(rounding_correction, gives_back_what_eight_bits_left_out) {
     EXPECT_GT(before, 20 * worst());
 }
 
+TEST(rounding_correction, takes_as_many_products_as_a_delta_rule_has) {
+    const matrix weights(1);
+    const kernel_table& kernels = *find_kernels("auto");
+    const task_runner tasks(1);
+    const std::vector<float> input = numbers(rows * inputs, 3);
+    std::vector<float> alone(rows * outputs), together[4];
+    rounding_correction correction(kernels, tasks, rows, inputs, 4 * outputs);
+    std::vector<float> x = input;
+    const linear_job one = {&weights.packed, alone.data(), outputs};
+    correction.add({&one, 1}, x.data(), rows, inputs);
+    linear_job jobs[4];
+    for (int i = 0; i < 4; ++i) {
+        together[i].resize(rows * outputs);
+        jobs[i] = {&weights.packed, together[i].data(), outputs};
+    }
+    x = input;
+    correction.add(jobs, x.data(), rows, inputs);
+    for (const auto& each : together) EXPECT_EQ(each, alone);
+}
+
 }  // namespace
 }  // namespace semantic::engine
