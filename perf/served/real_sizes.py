@@ -61,9 +61,8 @@ WARM_TOKENS = 96
 MIB = 1024 * 1024
 POOL_MIB, DISK_MIB, PACKED_MIB = 2048, 65536, 32768
 FORMS = {'16': ('k16v16', 'f16'), '8': ('k8v8', 'q8_0')}
-STARTS = ['model', 'file, MiB', 'first start: packing + calibration, s (processor, s)',
-          'start, s', 'llama.cpp, s', 'memory at the start, MiB', 'llama.cpp, MiB',
-          'after answers, MiB', 'llama.cpp, MiB', 'swaps, s']
+STARTS = ['model', 'file, MiB', 'first start, s', 'start, s', 'llama.cpp', 'RAM at the start, MiB',
+          'llama.cpp', 'RAM after answers, MiB', 'llama.cpp', 'swaps, s']
 SPEEDS = ['model', 'K and V', 'threads', 'figure', 'a thread, tok/s', 'llama.cpp', 'times',
           'the clock, tok/s', 'llama.cpp', 'of a core, %', 'load']
 KEYS = {'real-starts': 1, 'real-speeds': 4}
@@ -157,16 +156,11 @@ class Watch:
 
 
 def memory(pid):
-    """MiB: own + mapped and resident, of all that is mapped of files on disk."""
+    """MiB: own + mapped and resident."""
     text = pathlib.Path(f'/proc/{pid}/status').read_text()
     own, files = (int(re.search(rf'{name}:\s+(\d+)', text)[1]) / 1024
                   for name in ('RssAnon', 'RssFile'))
-    mapped = 0
-    for line in pathlib.Path(f'/proc/{pid}/maps').read_text().splitlines():
-        if line.endswith(('.packed', '.gguf')):
-            begin, end = (int(each, 16) for each in line.split()[0].split('-'))
-            mapped += end - begin
-    return f'{own:,.0f} + {files:,.0f} of {mapped / MIB:,.0f}'
+    return f'{own:,.0f} + {files:,.0f}'
 
 
 class Own:
