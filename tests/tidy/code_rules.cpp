@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The rules that look into functions: their length, and what coroutines may not do.
+// The rules that look into classes and functions: their size, and what coroutines may not do.
 
 #include <algorithm>
 #include <regex>
@@ -97,6 +97,89 @@ std::vector<function_span> find_functions(const source& file) {
     return found;
 }
 
+struct class_span {
+    std::string name;
+    std::size_t first_line;
+    std::size_t parts;  // members and methods, those of types inside it not included
+};
+
+/// The name of the class or struct that `head` begins to define; empty for anything else.
+std::string class_name(const std::string& head) {
+    static const std::regex begins(
+        R"(\b(?:class|struct)\s+((?:\w+::)*\w+)\s*(?:final\s*)?(?::[^:]|$))");
+    static const std::regex other(R"(\benum\b|[=(])");
+    std::smatch found;
+    if (std::regex_search(head, other)) return {};
+    return std::regex_search(head, found, begins) ? found[1].str() : std::string{};
+}
+
+/// How many members or methods a statement of a class's body declares: none for labels, other names
+/// of types, friends, and what is defaulted or deleted.
+std::size_t parts_declared(std::string statement) {
+    static const std::regex labels(R"(\b(?:public|private|protected)\s*:)");
+    static const std::regex none(
+        R"(^\s*$|=\s*(?:default|delete)\s*$|^\s*(?:template\s*<.*>\s*)?)"
+        R"((?:using|friend|typedef|static_assert|class|struct|enum|union)\b)");
+    statement = std::regex_replace(statement, labels, " ");
+    std::ranges::replace(statement, '\n', ' ');
+    if (std::regex_search(statement, none)) return 0;
+    if (statement.find('(') != statement.npos) return 1;
+    std::size_t parts = 1;
+    int open = 0;  // template arguments
+    for (const char c : statement) {
+        open += c == '<' ? 1 : c == '>' ? -1 : 0;
+        if (c == ',' && open == 0) ++parts;
+    }
+    return parts;
+}
+
+/// Counts the members and methods of the body that begins after the brace at `open`.
+std::size_t parts_of_body(const flat_code& code, std::size_t open) {
+    const std::size_t end = code.closing(open);
+    std::size_t parts = 0;
+    std::string statement;
+    for (std::size_t i = open + 1; i < end; ++i) {
+        const char c = code.text[i];
+        if (c == ';') {
+            parts += parts_declared(statement);
+            statement.clear();
+        } else if (c == '(' || c == '[') {
+            statement += "()";
+            i = std::min(code.closing(i), end);
+        } else if (c == '{') {
+            const bool is_function =
+                statement.find('(') != statement.npos && statement.find('=') == statement.npos;
+            i = std::min(code.closing(i), end);
+            // Member initialisers in braces come in front of the body, and a value before its end.
+            const std::size_t next = code.next_visible(i + 1);
+            const bool goes_on = next < end && std::string_view(",{;").find(code.text[next]) !=
+                                                   std::string_view::npos;
+            if (!is_function || goes_on) continue;
+            parts += parts_declared(statement);
+            statement.clear();
+        } else {
+            statement += c;
+        }
+    }
+    return parts;
+}
+
+/// The classes of a source, those inside of others too.
+std::vector<class_span> find_classes(const source& file) {
+    const flat_code code(file);
+    std::vector<class_span> found;
+    std::size_t head = 0;
+    for (std::size_t i = 0; i < code.text.size(); ++i) {
+        const char c = code.text[i];
+        if (c == ';' || c == '}') head = i + 1;
+        if (c != '{') continue;
+        if (const auto name = class_name(code.text.substr(head, i - head)); !name.empty())
+            found.push_back({name, code.line_of[i], parts_of_body(code, i)});
+        head = i + 1;
+    }
+    return found;
+}
+
 /// The end of the expression at `at`: its semicolon, or the bracket that closes around it.
 std::size_t expression_end(const flat_code& code, std::size_t at) {
     for (std::size_t i = at; i < code.text.size(); ++i) {
@@ -185,6 +268,40 @@ void check_spawns(const source& file, const flat_code& code, findings& found) {
 }
 
 }  // namespace
+
+findings class_sizes(const tree& files, const std::vector<large_class>& listed) {
+    findings found;
+    for (const source& file : files) {
+        if (!is_cpp(file) || file.path.starts_with("tests/")) continue;
+        for (const class_span& each : find_classes(file)) {
+            std::size_t most = class_parts_max;
+            for (const large_class& one : listed)
+                if (one.file == file.path && one.name == each.name) most = one.parts;
+            if (each.parts > most)
+                found.push_back({file.path, each.first_line,
+                                 each.name + " has " + std::to_string(each.parts) +
+                                     " members and methods, more than " + std::to_string(most)});
+        }
+    }
+    return found;
+}
+
+findings stale_classes(const tree& files, const std::vector<large_class>& listed) {
+    findings found;
+    for (const large_class& one : listed) {
+        std::size_t parts = 0;
+        for (const source& file : files)
+            if (one.file == file.path)
+                for (const class_span& each : find_classes(file))
+                    if (one.name == each.name) parts = each.parts;
+        if (parts != one.parts)
+            found.push_back({std::string(one.file), 0,
+                             std::string(one.name) + " is listed with " +
+                                 std::to_string(one.parts) + " parts and has " +
+                                 std::to_string(parts)});
+    }
+    return found;
+}
 
 findings function_lengths(const tree& files, const std::vector<exception>& allowed) {
     findings found;

@@ -23,6 +23,7 @@ using findings = std::vector<finding>;
 // Limits, with the reason for each.
 inline constexpr std::size_t columns_max = 100;           // two files side by side on one screen
 inline constexpr std::size_t function_lines_max = 70;     // a function is seen whole
+inline constexpr std::size_t class_parts_max = 40;        // a class has one subject
 inline constexpr std::size_t file_lines_max = 600;        // a file has one subject
 inline constexpr std::size_t folder_files_max = 24;       // a folder is seen whole
 inline constexpr std::size_t document_columns_max = 160;  // a document is read in any editor
@@ -43,6 +44,13 @@ struct exceptions {
     std::vector<exception> documents;
 };
 
+/// A class that is larger than the rule allows, and how many members and methods it has.
+struct large_class {
+    std::string_view file;
+    std::string_view name;
+    std::size_t parts;
+};
+
 bool is_excepted(const std::vector<exception>& allowed, std::string_view file,
                  std::string_view subject);
 std::size_t column_count(std::string_view line);  // characters
@@ -54,6 +62,10 @@ findings doors(const tree& files);         // each library is included where it 
 findings unused_doors(const tree& files);  // places where a library may be included and is not
 findings columns(const tree& files);
 findings function_lengths(const tree& files, const std::vector<exception>& allowed);
+/// Members and methods a class, but for those of tests. A class that is listed has as many as the
+/// list says: none grows, and what shrinks is listed with its new size, or not at all.
+findings class_sizes(const tree& files, const std::vector<large_class>& listed);
+findings stale_classes(const tree& files, const std::vector<large_class>& listed);
 findings file_lengths(const tree& files, const std::vector<exception>& allowed);
 findings licences_named(const tree& files);     // each file says its licence
 findings headers_guarded(const tree& files);    // #pragma once

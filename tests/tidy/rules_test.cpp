@@ -188,6 +188,32 @@ TEST(tidy_rules, an_exception_excuses_and_is_itself_checked) {
     EXPECT_EQ(stale(files, {.functions = {}, .files = {}, .documents = whole_file}).size(), 1U);
 }
 
+TEST(tidy_rules, a_class_of_41_parts_is_too_large) {
+    const auto wide_class = [](std::size_t members) {
+        return tree{make_source("server/a.hpp",
+                                "class wide : public base {\n  public:\n    using x = int;\n"
+                                "    wide() = default;\n    int f() const { return a{1}; }\n"
+                                "    struct inner {\n        int y;\n    };\n  private:\n" +
+                                    repeated("    std::map<int, int> m_{};\n", members) + "};\n")};
+    };
+    EXPECT_TRUE(class_sizes(wide_class(39), {}).empty()) << "39 members and a method";
+    const auto f = only(class_sizes(wide_class(40), {}));
+    EXPECT_EQ(f.line, 1U);
+    EXPECT_NE(f.message.find("wide has 41"), std::string::npos) << f.message;
+    const std::vector<large_class> listed{{"server/a.hpp", "wide", 41}};
+    EXPECT_TRUE(class_sizes(wide_class(40), listed).empty());
+    EXPECT_EQ(class_sizes(wide_class(41), listed).size(), 1U) << "none may grow";
+    EXPECT_TRUE(stale_classes(wide_class(40), listed).empty());
+    EXPECT_EQ(stale_classes(wide_class(39), listed).size(), 1U)
+        << "nor be listed when it has shrunk";
+}
+
+TEST(tidy_rules, several_members_of_one_statement_are_several) {
+    const tree files{make_source(
+        "server/a.hpp", "struct s {\n    int a, b, c;\n" + repeated("    int x;\n", 38) + "};\n")};
+    EXPECT_NE(only(class_sizes(files, {})).message.find("41"), std::string::npos);
+}
+
 TEST(tidy_rules, a_file_of_601_lines_is_too_long) {
     const auto lines = [](std::size_t count) {
         return make_source("server/a.cpp", repeated("\n", count));
