@@ -119,10 +119,10 @@ class row_group {
 
     block_form form_;
     bool looked_up_;
-    index row_;
+    index row_;   // within its tile
     index part_;  // this group's first part, counted in the record
     const std::uint8_t* header_;
-    const std::uint8_t* codes_;
+    const std::uint8_t* codes_;  // of this group
 };
 
 }  // namespace

@@ -180,7 +180,7 @@ class task_runner::crew {
     static constexpr std::uint64_t next_mask = 0xffffffffu;
     static bool has_task(std::uint64_t ticket) { return (ticket & next_mask) < ticket >> 32; }
 
-    std::vector<place> places_;
+    std::vector<place> places_;  // one for each slot; slot 0 is the caller's
     // Of the work that runs now, as run() got them.
     void* self_ = nullptr;
     void (*call_)(void*, int, int) = nullptr;

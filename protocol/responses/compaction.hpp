@@ -54,7 +54,7 @@ class compaction_collector final : public reply_collector {
     boost::json::array items_;
     id_maker* ids_;  // not null
     engine::prompt_usage usage_;
-    std::string agent_;
+    std::string agent_;    // the agent whose memory it uses
     std::string summary_;  // what the model has said so far
 };
 

@@ -35,7 +35,7 @@ class choice_pattern {
   private:
     struct compiled;
     explicit choice_pattern(std::shared_ptr<const compiled> code) : code_(std::move(code)) {}
-    std::shared_ptr<const compiled> code_;
+    std::shared_ptr<const compiled> code_;  // has at least one group
 };
 
 }  // namespace semantic::protocol::scenarios

@@ -208,12 +208,12 @@ class harmony_parser final : public output_parser {
 
     const offered_tools tools_;
     const bool shows_progress_;
-    call_progress progress_;
+    call_progress progress_;               // of the call that is read
     std::unique_ptr<call_reader> reader_;  // of the body of a call
     std::size_t read_ = 0;                 // of held_, by the reader
     std::string held_;                     // text that is not decided yet
     stage stage_ = stage::header;
-    kind kind_ = kind::text;
+    kind kind_ = kind::text;    // of the message that is read
     std::size_t searched_ = 0;  // body of a call, or between messages: no mark before this
     bool is_first_ = true;      // no header has ended yet
 };

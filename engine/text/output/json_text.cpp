@@ -78,7 +78,7 @@ class layout {
         if (lines_) out.append("\n").append(4 * depth_, ' ');
     }
     bool lines_;
-    std::size_t depth_ = 0;
+    std::size_t depth_ = 0;  // brackets that are open
 };
 
 void append(std::string& out, const boost::json::value& json, layout& parts);

@@ -437,12 +437,12 @@ class marked_parser final : public output_parser {
         accept_bare(held_.size(), out);
     }
 
-    const call_openers& openers_;
+    const call_openers& openers_;  // must outlive this
     const offered_tools tools_;
-    call_progress progress_;
+    call_progress progress_;  // of the call that is read
     const bool shows_progress_;
-    const bool takes_bare_;
-    std::string held_;  // text that is not reported yet
+    const bool takes_bare_;  // bare calls count: the format has them, and the tools are known
+    std::string held_;       // text that is not reported yet
     stage stage_ = stage::text;
     std::unique_ptr<call_reader> reader_;  // of the call that is read, or was read last
     std::size_t opener_bytes_ = 0;         // of held_, before the call that is read

@@ -24,7 +24,7 @@ class plain_parser final : public output_parser {
   private:
     std::vector<answer_piece> end(bool) override { return {}; }
 
-    bool drops_blank_;
+    bool drops_blank_;  // nothing has come, and a blank at the head is not the answer's
 };
 
 }  // namespace

@@ -106,7 +106,7 @@ class thinking_parser final : public output_parser {
         held_.clear();
     }
 
-    std::unique_ptr<output_parser> rest_;
+    std::unique_ptr<output_parser> rest_;  // parses what follows the reasoning
     const std::string_view open_tag_;
     const std::string_view close_tag_;
     std::string held_;  // text that is not decided yet

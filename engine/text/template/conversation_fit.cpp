@@ -115,7 +115,7 @@ class fitter {
     void rename_call_ids();
     void open_with_user();
 
-    fitted_conversation fitted_;
+    fitted_conversation fitted_;  // as far as it is rewritten
     const template_shape& can_;
     const call_format calls_;
     std::string pending_;  // system text for the next turn of the user

@@ -72,7 +72,7 @@ class added_token_finder {
     std::int32_t longest_at(std::string_view text, std::size_t at, const content_view& content,
                             std::size_t& end) const;
 
-    std::vector<node> nodes_{1};
+    std::vector<node> nodes_{1};             // the root first
     std::array<std::int32_t, 256> first_{};  // children of the root, by byte; 0 is none
     std::vector<added_token> rules_;
     std::size_t longest_ = 0;  // bytes of the longest spelling

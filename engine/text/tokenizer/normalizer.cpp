@@ -51,7 +51,7 @@ class rewrite {
 
   private:
     std::string text_;
-    std::vector<std::uint32_t> ends_;
+    std::vector<std::uint32_t> ends_;  // for each byte of text_
 };
 
 // Runs of marks up to this length are left to ICU.

@@ -62,7 +62,7 @@ class normalizer {
     static void run(const replace& rule, normalized_text& text);
     static void run(const prepend& prefix, normalized_text& text);
 
-    std::vector<step> steps_;
+    std::vector<step> steps_;  // done in order
 };
 
 }  // namespace semantic::engine

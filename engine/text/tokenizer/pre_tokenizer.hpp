@@ -50,7 +50,7 @@ class pre_tokenizer {
     static void arrange(behavior action, const std::vector<span>& spans,
                         std::vector<text_range>& out);
 
-    std::vector<stage> stages_;
+    std::vector<stage> stages_;  // done in order, each on the pieces of the one before
     bool byte_level_ = false;
     bool adds_prefix_space_ = false;
 };

@@ -52,7 +52,7 @@ class token_decoder {
     static void run(const fuse& s, tokens& list);
     static void run(const strip& s, tokens& list);
 
-    std::vector<step> steps_;
+    std::vector<step> steps_;  // done in order, unless byte_level_
     bool byte_level_ = false;
 };
 

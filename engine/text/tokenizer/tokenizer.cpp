@@ -31,9 +31,9 @@ class tokenizer::impl::encoding {
     void emit(token_id id, std::size_t end);
 
     const impl& state_;
-    const std::span<const text_range> content_;
+    const std::span<const text_range> content_;  // of the text: no special token counts
     std::vector<token_id>& ids_;
-    std::vector<std::uint32_t>* ends_;
+    std::vector<std::uint32_t>* ends_;        // null: nobody asks for them
     const normalized_text* moved_ = nullptr;  // set while a normalised section is encoded
     std::size_t base_ = 0;                    // where the section begins in the text
     std::size_t added_in_front_ = 0;          // bytes in front of the section that the text has not

@@ -115,7 +115,7 @@ class unescaper {
     }
 
     std::string_view text_;
-    std::size_t at_ = 0;
+    std::size_t at_ = 0;  // the next byte of text_
     std::string out_;
 };
 

@@ -48,7 +48,7 @@ class call_reader {
 
     state state_ = state::open;
     std::string name_;
-    std::string arguments_;
+    std::string arguments_;  // see arguments()
 };
 
 /// Makes a reader. `opener`: the mark that has begun the call.

@@ -302,7 +302,7 @@ class list_reader : public headed_reader {
     position at_position() const { return position_; }
 
   private:
-    const closer_span closers_;
+    const closer_span closers_;  // the list's bracket, then what follows it
     position position_;
 };
 

@@ -392,7 +392,7 @@ class python_reader final : public call_reader {
 
     const offered_tools tools_;
     const frame frame_;
-    bool awaits_list_;
+    bool awaits_list_;  // the list's bracket has not been read
     stage stage_ = stage::before_name;
     json_stream json_;           // checks what is written to arguments_
     std::string levels_;         // what closes each bracket that is open
