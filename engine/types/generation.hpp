@@ -125,13 +125,12 @@ struct generation_request {
     /// `text`, or `chat` (messages only), has only what is new: the prompt is the agent's memory up
     /// to its last complete answer, and then this. Requires: `agent`.
     bool append = false;
-    int max_tokens =
-        256;  // >= 0; 0: the prompt is read and kept, without an answer
-              /// The prompt is read and kept, and no answer begins: the memory ends within the last
-              /// message, a user's. A later request may make that message longer, answer it, or
-              /// append others. max_tokens and message_id are ignored. If a prompt cannot end there
-              /// (raw text, a thread's, a last message that is not a user's text, a template that
-              /// leaves its end out) this is as max_tokens 0.
+    int max_tokens = 256;  // >= 0; 0: the prompt is read and kept, without an answer
+    /// The prompt is read and kept, and no answer begins: the memory ends within the last message,
+    /// a user's. A later request may make that message longer, answer it, or append others.
+    /// max_tokens and message_id are ignored. If a prompt cannot end there (raw text, a thread's, a
+    /// last message that is not a user's text, a template that leaves its end out) this is as
+    /// max_tokens 0.
     bool only_reads = false;
     std::vector<std::string> stop_sequences;
     /// The form has precedence: an answer that its form does not let continue ends.
