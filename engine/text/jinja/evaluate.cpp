@@ -143,7 +143,7 @@ value interpreter::slice(const expression& e, const scope_ptr& context) {
     const auto bound = [&](std::size_t part) {
         return e.parts[part] == nullptr ? value() : evaluate_part(e, part, context);
     };
-    // A bound that is left out is none, which slice_of() replaces by the sequence's end.
+    // A bound that is left out is none, which slice_of() replaces by an end of the sequence.
     const value start = bound(1);
     const value stop = bound(2);
     const value step = bound(3);

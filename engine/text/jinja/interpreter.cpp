@@ -123,9 +123,8 @@ scope_ptr interpreter::inside(const scope_ptr& outer) {
     return made;
 }
 
-/// A break or continue in `body` ends only the body. When run() throws, out_ is not set back: the
-/// whole run has ended.
-/// Runs `body` with its output collected. Returns: that output.
+/// Runs `body` with its output collected. Returns: that output. A break or continue in `body` ends
+/// only the body. When run() throws, out_ is not set back: the whole run has ended.
 marked_text interpreter::captured(const block& body, const scope_ptr& context) {
     marked_text text;
     marked_text* const before = std::exchange(out_, &text);

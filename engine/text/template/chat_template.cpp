@@ -264,8 +264,8 @@ void chat_template::find_shapes() {
 /// Errors: bad_value when the template would leave out a part of the conversation without an
 /// error, as was found by probing it.
 result<void> chat_template::check_left_out(const std::vector<template_message>& messages,
-                                           // Nothing is ever left out.
                                            const std::vector<tool_definition>& tools) const {
+    // The template leaves nothing out.
     if (shapes_.leaves_out == template_shape()) return {};
     // What is not left out is given as what can be rendered: so a change means an omission.
     const auto fitted = fit_conversation(messages, tools, shapes_.leaves_out);

@@ -132,7 +132,7 @@ std::optional<std::string> rendered_by(const template_family& family, const comp
     if (!made) return std::nullopt;
     const std::string& text = made->bytes();
     if (one.chat.end == prompt_end::answer_begins) return text;
-    // Where the answer's begin is not found, the text is empty and so equals no other.
+    // Where the answer's begin is not found, the text is empty, unlike the template's.
     return text.substr(0, find_turn(text, made->content(), family.turn_begin).value_or(0));
 }
 

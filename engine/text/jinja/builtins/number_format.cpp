@@ -123,7 +123,6 @@ std::string real_digits(double number, const format_spec& spec) {
     return signed_as(is_negative, grouped(digits, spec.group, 3), spec.sign);
 }
 
-// `head` counts what comes before padding by '=': the sign, and a prefix such as "0x".
 marked_text filled(const marked_text& text, const format_spec& spec, bool is_number, budget& left) {
     const auto length = static_cast<std::int64_t>(count_characters(text.bytes()));
     const std::int64_t margin = spec.width - length;
@@ -133,6 +132,7 @@ marked_text filled(const marked_text& text, const format_spec& spec, bool is_num
     std::int64_t before = margin;
     if (align == '<') before = 0;
     if (align == '^') before = margin / 2;
+    // What comes before padding by '=': the sign, and a prefix such as "0x".
     std::size_t head = 0;
     constexpr std::string_view signs = "+- ";
     if (align == '=' && !text.empty() && signs.find(text.bytes()[0]) != signs.npos) head = 1;

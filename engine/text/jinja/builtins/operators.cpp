@@ -185,7 +185,7 @@ value repeated(const value& item, std::int64_t times, budget& left) {
 
 bool is_repeatable(const value& v) {
     const list_object* list = v.as_list();
-    // The forms before `group` are those that Python can repeat: list and tuple.
+    // The forms before `group`: list and tuple.
     return v.is_text() || (list != nullptr && list->form <= list_form::tuple);
 }
 

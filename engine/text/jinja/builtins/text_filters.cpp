@@ -320,7 +320,7 @@ double rounded(double number, std::int64_t digits) {
 /// Rounds an integer to tens (digits -1), hundreds and so on; halves go to the even neighbour.
 std::int64_t rounded(std::int64_t number, std::int64_t digits) {
     if (digits >= 0) return number;
-    // 10^19 does not fit 64 bits.
+    // 10^19 is beyond the integers.
     if (digits < -18) return 0;
     std::int64_t unit = 1;
     for (std::int64_t i = digits; i < 0; ++i) unit *= 10;

@@ -95,8 +95,8 @@ marked_text with_case(const marked_text& text, letter_case to, budget& left) {
     return out;
 }
 
+/// The first character in title case, the rest in lower case.
 marked_text capitalized(const marked_text& text, budget& left) {
-    /// The first character in title case, the rest in lower case.
     if (text.empty()) return {};
     left.spend_characters(text.size());
     const std::size_t first = next_character(text.bytes(), 0);

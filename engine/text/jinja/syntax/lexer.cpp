@@ -93,9 +93,9 @@ class unescaper {
             hexadecimal(c == 'x' ? 2 : c == 'u' ? 4 : 8);
         } else if (c == 'N') {
             fail("characters by name are not supported in texts", error_kind::syntax);
-            // As in Python a backslash before a line break removes both, and an unknown escape
-            // stays as it is.
         } else if (c != '\n') {
+            // As in Python an unknown escape stays, and a backslash before a line break removes
+            // both.
             out_ += '\\';
             out_ += c;
         }
@@ -127,8 +127,8 @@ class lexer {
     std::vector<token> run() {
         try {
             while (at_ < text_.size()) root();
-            // The errors that fail() throws here have no position yet.
         } catch (stopped& error) {
+            // What fail() throws has no position yet.
             if (!error.placed) error.at = place(at_);
             error.placed = true;
             throw;
