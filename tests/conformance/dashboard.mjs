@@ -232,7 +232,15 @@ await main(
       const { page, context } = await open(server);
       await is_live(page);
       // An answer that would go on for long: the page asks as it does, the test makes it as long as
-      // the model's context, which a fast machine fills in seconds.
+      // the model's context. That takes six seconds, so it comes over a slow line.
+      const line = await context.newCDPSession(page);
+      await line.send('Network.enable');
+      await line.send('Network.emulateNetworkConditions', {
+        offline: false,
+        latency: 0,
+        downloadThroughput: 20_000, // bytes a second, of some 60 a token
+        uploadThroughput: -1,
+      });
       await page.route('**/generate', (route) => {
         const body = { ...route.request().postDataJSON(), ignore_eos: true, max_tokens: 16_000 };
         route.continue({ postData: JSON.stringify(body) });

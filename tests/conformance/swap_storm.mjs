@@ -201,8 +201,8 @@ await main({
     for (const name of Object.keys(faults)) assert.ok(injected[name] > 0 || SWAPS < 40, name);
     assert.equal(after.files, before.files);
     assert.equal(after.threads, before.threads);
-    const told = `${before.rss} KiB, then at most ${most}, now ${after.rss}`;
-    assert.ok(after.rss <= most * 1.02, told);
+    const memory = `${before.rss} KiB, then at most ${most}, now ${after.rss}`;
+    assert.ok(after.rss <= most * 1.02, memory);
 
     for (const model of Object.keys(forms)) {
       await swapped(server, model);
