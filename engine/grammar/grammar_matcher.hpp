@@ -133,6 +133,8 @@ class grammar_matcher {
     /// The stack with `position` on top of `below`; equal stacks are one.
     stack push(std::uint32_t position, stack below);
     void begin_state();
+    /// Begins the transition, or goes on with the same one that a slice's end interrupted, first
+    /// with what is left in pending_.
     void begin_move(state from, std::uint64_t taken, std::size_t places);
     /// Adds the stacks that are reached from `position` above `below` to made_. Throws
     /// grammar_too_large, and grammar_unfinished when a slice ends: what is still to visit stays in

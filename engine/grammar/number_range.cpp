@@ -50,6 +50,7 @@ class decimal_digits {
           most_(most),
           fraction_digits_(static_cast<std::size_t>(fraction_digits)) {}
 
+    /// The rule of all these numbers: a way for each count of digits before the point.
     symbol all() {
         std::vector<grammar::sequence> ways;
         std::size_t longest = most_ ? most_->at.whole.size() : side_digits_max;

@@ -31,8 +31,8 @@ class name_beginnings {
         memory_.add(node_bytes);
     }
 
-    /// Adds a declared name. A name with a character outside of `key_bytes_` is not marked as one:
-    /// no key of another name can be equal to it.
+    /// Adds a declared name. A name with a character outside of `key_bytes_` needs no mark, because
+    /// other keys are written with these bytes only; its beginning in the trie does no harm.
     void add(std::string_view name) {
         std::size_t at = 0;
         for (const char c : name) {

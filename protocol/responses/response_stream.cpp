@@ -283,7 +283,7 @@ std::string response_stream::on_tool_call(std::string_view name, std::string_vie
 
 std::string response_stream::on_call_begun(std::string_view name) {
     if (state_ != state::open) return {};
-    // Without an open item its arguments are left out, too.
+    // No call is open then, so that on_call_arguments() leaves its arguments out, too.
     if (options_.tool_calls_max && calls_ >= *options_.tool_calls_max) return {};
     const bool takes_text = options_.text_tools.contains(std::string(name));
     space_.drop();

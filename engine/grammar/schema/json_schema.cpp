@@ -137,6 +137,7 @@ class schema_compiler {
         auto [known, added] = references_.try_emplace(std::move(name), symbol{});
         if (!added) return known->second;
         symbol rule = known->second = builder_.new_rule();
+        // A target that is false or no schema decides alone: keywords next to it cannot widen it.
         if (siblings.empty() || (!target->is_object() && *target != true)) {
             builder_.add(rule, {compile(*target, place)});
         } else {

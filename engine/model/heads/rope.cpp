@@ -22,6 +22,7 @@ float llama3_scaled(const rope_parameters& rope, float frequency) {
     return static_cast<float>((1.0 - smooth) * scaled + smooth * static_cast<double>(frequency));
 }
 
+/// As rope_frequencies(), which says what `head_dim` counts: elements of a head that turn.
 /// Dimensions that turn more than beta_fast times over the original context are kept, those that
 /// turn less than beta_slow times are stretched by `factor`, those between blended by dimension.
 std::vector<float> yarn_frequencies(const rope_parameters& rope, int head_dim) {

@@ -19,7 +19,7 @@ namespace semantic::engine {
 
 class product_tape {
   public:
-    /// Starts recording products, over those of an earlier step.
+    /// Starts recording products from the beginning; what was recorded before is overwritten.
     void record() { start(false); }
     /// Starts replaying: each product is the recorded one plus that of the difference. Requires:
     /// the same products in the same order.

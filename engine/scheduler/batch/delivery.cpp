@@ -102,9 +102,11 @@ void delivery::publish_preempted(sequence& run) {
 void delivery::publish_full_blocks(sequence& run) {
     if (sequences_.has_ended(run) || !run.cache().window_has_moved()) return;
     if (run.choice() != 0) {
+        // Shared only so that its frames in front of the window are released; nothing is published.
         run.cache().share_whole_blocks();
         return;
     }
+    // The snapshot has whole blocks only, so `everything` is all of it.
     publish(run, run.snapshot_of_whole_blocks());
     outputs_.save_agent(run.work().prompt->agent, storage::save_extent::everything);
 }

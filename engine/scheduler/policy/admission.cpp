@@ -58,6 +58,7 @@ admission decide_admission(const batch_load& load, bool fits, bool released) {
 
 relief decide_relief(const batch_load& load, bool released, bool inbound) {
     if (load.restoring > 0) return relief::wait;  // what is free is known once they are read
+    // The others go on at once with the frames of the youngest, which is brought back later.
     if (load.running > 1) return relief::preempt_youngest;
     if (!released) return relief::release_waiting;
     // The end of a save or look-up, and a request that arrives, both cause another step.

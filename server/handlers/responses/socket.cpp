@@ -267,9 +267,9 @@ net::awaitable<void> response_socket::wait_until_answered() {
     }
 }
 
-/// Reads one message; nothing when the client is gone. A message that is not small waits until all
-/// earlier ones are answered: it would hold its share of the memory for bodies all that time. Then
-/// the limits of a body apply to it.
+/// Reads one message; nothing when the client is gone, is too slow, or gets no room for it. A
+/// message that is not small waits until all earlier ones are answered: it would hold its share of
+/// the memory for bodies all that time. Then the limits of a body apply to it.
 net::awaitable<std::optional<std::string>> response_socket::read_message() {
     std::string message;
     std::optional<clock::time_point> until;  // of a message that has begun

@@ -318,8 +318,8 @@ object_result<freshness> shared_agents::take_erasure(const agent_id& id, const l
     if (own.bytes && own.is_ahead() && own.seen && own.seen->version == now.version)
         return freshness::same;  // made again here, and not uploaded yet
     give_up_pending(own.path);
-    // The mark goes last: while it exists, files that are left here would count as a new agent and
-    // be uploaded over the tombstone.
+    // The mark is written last: once it exists, files that are left here would count as a new agent
+    // and be uploaded over the tombstone.
     if (own.bytes) {
         const auto gone = store_.erase(id, fingerprint_in(own.path));
         if (!gone && gone.error().code != errc::not_found) return of_file(gone.error());
